@@ -1,0 +1,104 @@
+// The seam to the database: read this first.
+//
+// A Store is one connection and belongs to one thread at a time: a lane, the sweeper, or the health
+// check. It keeps no records; everything it answers was read from, or committed to, the database in
+// the call. Nothing is answered before the commit is known.
+//
+// Batches. Items are sorted by key and no key stands twice (IDEM_CHECK): that is the lock order.
+// The answer has one entry for each item, in the items' order. An item that the database refuses (a
+// data error) fails alone; its mates succeed. Each entry is a result or a fault of record/fault.h:
+//   kStoreUnavailable    nothing was done
+//   kSchemaIncompatible  nothing was done
+//   kLockTimeout         nothing was done: another transaction holds the row, try again later
+//   kCommitUnknown       a commit was sent and its answer lost, and so it stayed for the store's
+//   whole budget kInternal            the database refused the item
+// After a lost commit the store runs the same batch again on a new connection: rows carry their
+// attempt, so a Begin finds itself (`repeated`) and an answer is already recorded.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "server/record/decide.h"
+#include "server/record/record.h"
+
+namespace idempotency {
+
+struct BeginResult {
+  BeginVerdict verdict = BeginVerdict::kInProgress;
+  bool repeated = false;
+  std::shared_ptr<const Record> record;  // as it stands now; never null
+  absl::Time now;                        // the database's reading that belongs to it
+};
+
+struct OwnerResult {
+  OwnerVerdict verdict = OwnerVerdict::kRecordNotFound;
+  // Null with kRecordNotFound, else the record as it stands now. After kRecorded and kRenewed only
+  // key, created_at, attempt, attempt_number, state, finished_at, answer, lease_expires_at and
+  // lease_duration are set.
+  std::shared_ptr<const Record> record;
+  absl::Time now;
+};
+
+struct LookupResult {
+  std::shared_ptr<const Record> record;  // null: none
+  absl::Time now;
+};
+
+// Heap blocks [first, last) of the record table.
+struct BlockRange {
+  int64_t first = 0;
+  int64_t last = 0;
+};
+
+// A record that the sweeper marked, or that the purge of unsettled records deleted: for the log
+// line.
+struct SweptRecord {
+  RecordKey key;
+  absl::Time created_at;
+  int32_t attempt_number = 0;
+  RecordState state = RecordState::kSwept;
+};
+
+template <typename Result>
+using BatchResults = std::vector<absl::StatusOr<Result>>;
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  virtual BatchResults<BeginResult> BeginBatch(absl::Span<const BeginItem* const> items) = 0;
+  // Complete, Fail and Renew.
+  virtual BatchResults<OwnerResult> OwnerBatch(absl::Span<const OwnerItem* const> items) = 0;
+  // Reads the primary; writes nothing.
+  virtual BatchResults<LookupResult> LookupBatch(absl::Span<const LookupItem* const> items) = 0;
+  // Keeps refused answers on their records (decide.h, KeepRefused). Best effort: true = kept, false
+  // = not to be kept.
+  virtual BatchResults<bool> KeepRefusedBatch(absl::Span<const OwnerItem* const> items) = 0;
+
+  // Maintenance, one bounded step over a range of blocks. Rows that others hold are skipped.
+  virtual absl::StatusOr<int64_t> CountBlocks() = 0;
+  // Marks attempts whose lease was over more than `grace` ago.
+  virtual absl::StatusOr<std::vector<SweptRecord>> SweepStep(BlockRange range,
+                                                             absl::Duration grace) = 0;
+  // Deletes expired records; returns how many.
+  virtual absl::StatusOr<int64_t> PurgeStep(BlockRange range) = 0;
+  // Deletes unsettled records, never those with HOLD, created more than `max_age` ago.
+  virtual absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(BlockRange range,
+                                                                      absl::Duration max_age) = 0;
+
+  // Ok when the database answers, takes writes, and its schema fits this server.
+  virtual absl::Status Check() = 0;
+};
+
+// Makes a Store for one more thread. Thread-safe. Does not connect: the first call does.
+using StoreFactory = std::function<std::unique_ptr<Store>()>;
+
+}  // namespace idempotency

@@ -1,0 +1,50 @@
+-- lock: as read.sql, but locks the rows first. Between BEGIN and write.sql; the decision is made again on what this
+-- returns, because the row may have changed since read.sql.
+-- Parameters  $1 text[] merchant, $2 text[] key, sorted bytewise, distinct
+-- Returns     as read.sql; the reading is taken after the row was locked
+-- Locks       FOR UPDATE on the rows, in key order
+-- Plan        unnest, bitmap scans on the primary key, Sort, LockRows, and the reading in a Subquery Scan above them
+SELECT
+    l.ord,
+    l.created_at,
+    l.fencing_token,
+    l.lease_expires_at,
+    l.ttl_seconds,
+    l.lease_ms,
+    l.attempt_number,
+    l.attempt_hash,
+    l.flags,
+    l.state,
+    l.finished_at,
+    l.outcome,
+    l.history,
+    l.labels,
+    l.fingerprint,
+    l.operation,
+    -- Beside FOR UPDATE it would be read below LockRows: before the wait for the lock.
+    clock_timestamp() AS reading
+FROM (
+    SELECT
+        u.ord::int AS ord,
+        r.created_at,
+        r.fencing_token,
+        r.lease_expires_at,
+        r.ttl_seconds,
+        r.lease_ms,
+        r.attempt_number,
+        r.attempt_hash,
+        r.flags,
+        r.state,
+        r.finished_at,
+        r.outcome,
+        r.history,
+        r.labels,
+        r.fingerprint,
+        r.operation
+    FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (merchant, key, ord)
+    JOIN idempotency_record AS r
+        ON r.merchant_id = u.merchant
+        AND r.idempotency_key = u.key
+    ORDER BY r.merchant_id, r.idempotency_key
+    FOR UPDATE OF r
+) AS l

@@ -1,0 +1,28 @@
+-- read: the rows of the given keys, as DecideBegin, DecideOwner and Lookup need them.
+-- Parameters  $1 text[] merchant, $2 text[] key
+-- Returns     one row for each key that has one, with its place in the arrays from 1, in no order, and the clock's
+--             reading, taken after the row was read
+-- Locks       none
+-- Plan        unnest, then a bitmap scan on the primary key for each
+SELECT
+    u.ord::int,
+    r.created_at,
+    r.fencing_token,
+    r.lease_expires_at,
+    r.ttl_seconds,
+    r.lease_ms,
+    r.attempt_number,
+    r.attempt_hash,
+    r.flags,
+    r.state,
+    r.finished_at,
+    r.outcome,
+    r.history,
+    r.labels,
+    r.fingerprint,
+    r.operation,
+    clock_timestamp() AS reading
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (merchant, key, ord)
+JOIN idempotency_record AS r
+    ON r.merchant_id = u.merchant
+    AND r.idempotency_key = u.key

@@ -1,0 +1,16 @@
+-- session: what every connection of the service sets after connecting (start-up options do not pass every PgBouncer).
+-- Plans are pinned to bitmap scans: a btree can be scanned whole without a condition, a bitmap scan cannot be built
+-- without one. Turning off sequential scans alone took 29.7 s for one batch of 256 on an emptied and refilled table.
+SELECT
+    set_config('enable_seqscan', 'off', false),
+    set_config('enable_indexscan', 'off', false),
+    set_config('enable_indexonlyscan', 'off', false),
+    set_config('enable_hashjoin', 'off', false),
+    set_config('enable_mergejoin', 'off', false),
+    set_config('enable_material', 'off', false),
+    set_config('enable_memoize', 'off', false),
+    set_config('jit', 'off', false),
+    set_config('plan_cache_mode', 'force_generic_plan', false),
+    set_config('lock_timeout', '250ms', false),
+    set_config('default_transaction_isolation', 'read committed', false),
+    set_config('application_name', 'idempotencyd', false)
