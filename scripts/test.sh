@@ -1,0 +1,64 @@
+# ./dev test: both sanitizer presets, one closing line. Sourced by dev.
+# shellcheck shell=bash
+
+# Sanitizers map fixed address ranges, and kernels that randomise more bits than they expect (recent
+# ones do) make them die at start, now and then. Where switching it off is forbidden we go without.
+without_aslr=()
+if setarch "$(uname -m)" --addr-no-randomize true 2>/dev/null; then
+  without_aslr=(setarch "$(uname -m)" --addr-no-randomize)
+fi
+
+# Counts the test cases in the JUnit file $1 whose status matches $2.
+count_cases() {
+  grep -cE "^[[:space:]]*<testcase .* status=\"($2)\"" "$1" || true
+}
+
+# Builds and tests one preset and adds to the counts of run_tests, whose variables it uses. A build
+# that fails, or a ctest that fails without a failed test, counts as one failure.
+test_preset() {
+  local preset=$1 results=build/$1/junit.xml status=0 bad none=error
+  shift
+  # A filter may leave one preset without tests.
+  [[ $# -eq 0 ]] || none=ignore
+  rm -f "$results"
+  if ! build_preset "$preset"; then
+    failures+=("$preset: the build")
+    return
+  fi
+  "${without_aslr[@]}" ctest --test-dir "build/$preset" --output-on-failure --parallel 2 \
+    --no-tests="$none" --output-junit "$root/$results" "$@" || status=$?
+  if [[ ! -f $results ]]; then
+    failures+=("$preset: ctest wrote no results")
+    return
+  fi
+  mapfile -t bad < <(sed -n 's/.*<testcase name="\([^"]*\)".*status="fail".*/\1/p' "$results")
+  failures+=("${bad[@]/#/$preset: }")
+  if [[ $status -ne 0 && ${#bad[@]} -eq 0 ]]; then
+    failures+=("$preset: ctest ended with status $status")
+  fi
+  passed=$((passed + $(count_cases "$results" run)))
+  skipped=$((skipped + $(count_cases "$results" 'notrun|disabled')))
+}
+
+# Arguments go to ctest, for both presets.
+run_tests() {
+  local passed=0 skipped=0 failures=()
+  need_packages "${build_packages[@]}"
+  need_grpcurl || say "grpcurl could not be installed; the test that needs it will fail"
+
+  export ASAN_OPTIONS="detect_leaks=1:${ASAN_OPTIONS:-}"
+  export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
+  export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
+  test_preset dev "$@"
+  test_preset tsan "$@"
+
+  if [[ $passed -eq 0 && ${#failures[@]} -eq 0 ]]; then failures+=("no test was run"); fi
+  if [[ ${#failures[@]} -gt 0 ]]; then
+    printf '\nFailed:\n'
+    printf '  %s\n' "${failures[@]}"
+  fi
+  printf '\n%d passed, %d failed' "$passed" "${#failures[@]}"
+  if [[ $skipped -gt 0 ]]; then printf ', %d skipped' "$skipped"; fi
+  printf '\n'
+  [[ ${#failures[@]} -eq 0 ]]
+}
