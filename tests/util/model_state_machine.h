@@ -1,0 +1,45 @@
+// The specification's two state machine tables, written a second time: the oracle.
+//
+// Made from the specification's text, row by row, without a look at server/record/decide.cc, and
+// it shares no function with it that judges. Where the two differ, one of them has misread the
+// specification. Simple before fast: every call copies the record.
+//
+// Pure functions, for any thread.
+#pragma once
+
+#include <optional>
+
+#include "absl/time/time.h"
+#include "server/record/decide.h"
+#include "server/record/record.h"
+
+namespace idempotency {
+
+struct ModelBegin {
+  BeginVerdict verdict;
+  bool repeated = false;
+  std::optional<Record> row = std::nullopt;  // to be stored; absent: nothing changes
+};
+
+struct ModelOwner {
+  OwnerVerdict verdict;
+  std::optional<Record> row = std::nullopt;
+};
+
+// `record` is null when the key has none.
+ModelBegin ModelDecideBegin(const Record* record, const BeginItem& item, absl::Time now,
+                            const Policy& policy);
+ModelOwner ModelDecideOwner(const Record* record, const OwnerItem& item, absl::Time now,
+                            const Policy& policy);
+
+// The record with the refused answer kept as evidence; absent: it is not to be kept.
+std::optional<Record> ModelKeepRefused(const Record* record, const OwnerItem& item, absl::Time now);
+
+// What maintenance may do to a record.
+bool ModelMaySweep(const Record& record, absl::Time now, absl::Duration grace,
+                   const Policy& policy);
+bool ModelMayPurge(const Record& record, absl::Time now, const Policy& policy);
+bool ModelMayPurgeUnsettled(const Record& record, absl::Time now, absl::Duration max_age,
+                            const Policy& policy);
+
+}  // namespace idempotency

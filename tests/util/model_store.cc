@@ -1,0 +1,293 @@
+#include "tests/util/model_store.h"
+
+#include <algorithm>
+#include <string>
+
+#include "server/base/check.h"
+#include "tests/util/model_state_machine.h"
+
+namespace idempotency {
+namespace {
+
+absl::Time WholeMicros(absl::Time time) { return absl::FromUnixMicros(absl::ToUnixMicros(time)); }
+
+// After a write the real store returns these fields and no others (store.h): the fake must not give
+// the engine more to rely on.
+Record AfterWrite(const Record& row) {
+  Record told;
+  told.key = row.key;
+  told.created_at = row.created_at;
+  told.attempt = row.attempt;
+  told.attempt_number = row.attempt_number;
+  told.state = row.state;
+  told.finished_at = row.finished_at;
+  told.answer = row.answer;
+  told.lease_expires_at = row.lease_expires_at;
+  told.lease_duration = row.lease_duration;
+  return told;
+}
+
+template <typename Item>
+void CheckSortedAndDistinct(absl::Span<const Item* const> items) {
+  for (size_t i = 1; i < items.size(); ++i) {
+    IDEM_CHECK(items[i - 1]->key < items[i]->key) << "a batch is sorted and its keys distinct";
+  }
+}
+
+}  // namespace
+
+ModelDatabase::ModelDatabase(const Policy& policy, absl::Time now)
+    : policy_(policy), now_(WholeMicros(now)) {}
+
+absl::Time ModelDatabase::Now() {
+  MutexLock lock(&mu_);
+  return now_;
+}
+
+void ModelDatabase::AdvanceClock(absl::Duration by) {
+  MutexLock lock(&mu_);
+  now_ = WholeMicros(now_ + by);
+}
+
+void ModelDatabase::SetClock(absl::Time now) {
+  MutexLock lock(&mu_);
+  now_ = WholeMicros(now);
+}
+
+std::optional<Record> ModelDatabase::Find(const RecordKey& key) {
+  MutexLock lock(&mu_);
+  const Record* record = FindLocked(key);
+  if (record == nullptr) return std::nullopt;
+  return *record;
+}
+
+void ModelDatabase::Put(Record record) {
+  MutexLock lock(&mu_);
+  rows_.insert_or_assign(record.key, record);
+}
+
+size_t ModelDatabase::Size() {
+  MutexLock lock(&mu_);
+  return rows_.size();
+}
+
+void ModelDatabase::FailNext(BatchKind kind, absl::Status fault, FaultMoment moment) {
+  IDEM_CHECK(!fault.ok()) << "a fault is not ok";
+  MutexLock lock(&mu_);
+  faults_.push_back({kind, std::move(fault), moment});
+}
+
+void ModelDatabase::FailKey(const RecordKey& key, absl::Status fault) {
+  IDEM_CHECK(!fault.ok()) << "a fault is not ok";
+  MutexLock lock(&mu_);
+  key_faults_.insert_or_assign(key, std::move(fault));
+}
+
+void ModelDatabase::ClearKeyFault(const RecordKey& key) {
+  MutexLock lock(&mu_);
+  key_faults_.erase(key);
+}
+
+void ModelDatabase::SetCheck(absl::Status status) {
+  MutexLock lock(&mu_);
+  check_ = std::move(status);
+}
+
+void ModelDatabase::CloseGate() {
+  MutexLock lock(&mu_);
+  gate_closed_ = true;
+}
+
+void ModelDatabase::OpenGate() {
+  MutexLock lock(&mu_);
+  gate_closed_ = false;
+  gate_moved_.NotifyAll();
+}
+
+bool ModelDatabase::AwaitAtGate(size_t batches) {
+  const absl::Time give_up = absl::Now() + absl::Seconds(30);
+  MutexLock lock(&mu_);
+  while (at_gate_ < batches) {
+    const absl::Duration left = give_up - absl::Now();
+    if (left <= absl::ZeroDuration()) return false;
+    gate_moved_.WaitFor(&mu_, left);
+  }
+  return true;
+}
+
+std::vector<SeenBatch> ModelDatabase::Batches() {
+  MutexLock lock(&mu_);
+  return batches_;
+}
+
+size_t ModelDatabase::CountBatches(BatchKind kind) {
+  MutexLock lock(&mu_);
+  return static_cast<size_t>(
+      std::count_if(batches_.begin(), batches_.end(),
+                    [kind](const SeenBatch& batch) { return batch.kind == kind; }));
+}
+
+void ModelDatabase::ArriveLocked(SeenBatch batch) {
+  batches_.push_back(batch);
+  ++at_gate_;
+  gate_moved_.NotifyAll();
+  while (gate_closed_) gate_moved_.Wait(&mu_);
+  --at_gate_;
+}
+
+const Record* ModelDatabase::FindLocked(const RecordKey& key) {
+  const auto found = rows_.find(key);
+  return found == rows_.end() ? nullptr : &found->second;
+}
+
+template <typename Result, typename Item>
+BatchResults<Result> ModelDatabase::Run(BatchKind kind, absl::Span<const Item* const> items,
+                                        Result (ModelDatabase::*decide)(const Item&)) {
+  CheckSortedAndDistinct(items);
+  MutexLock lock(&mu_);
+  ArriveLocked({kind, items.size()});
+
+  std::optional<InjectedFault> fault;
+  const auto found =
+      std::find_if(faults_.begin(), faults_.end(),
+                   [kind](const InjectedFault& injected) { return injected.kind == kind; });
+  if (found != faults_.end()) {
+    fault = *found;
+    faults_.erase(found);
+  }
+
+  BatchResults<Result> results;
+  results.reserve(items.size());
+  for (const Item* item : items) {
+    const auto refused = key_faults_.find(item->key);
+    if (fault.has_value() && fault->moment == FaultMoment::kBeforeCommit) {
+      results.push_back(fault->status);
+    } else if (refused != key_faults_.end()) {
+      results.push_back(refused->second);
+    } else {
+      Result result = (this->*decide)(*item);
+      if (fault.has_value()) {
+        results.push_back(fault->status);
+      } else {
+        results.push_back(std::move(result));
+      }
+    }
+  }
+  return results;
+}
+
+BeginResult ModelDatabase::BeginLocked(const BeginItem& item) {
+  ModelBegin decision = ModelDecideBegin(FindLocked(item.key), item, now_, policy_);
+  if (decision.row.has_value()) rows_.insert_or_assign(item.key, *std::move(decision.row));
+  BeginResult result;
+  result.verdict = decision.verdict;
+  result.repeated = decision.repeated;
+  result.record = std::make_shared<const Record>(*FindLocked(item.key));
+  result.now = now_;
+  return result;
+}
+
+OwnerResult ModelDatabase::OwnerLocked(const OwnerItem& item) {
+  ModelOwner decision = ModelDecideOwner(FindLocked(item.key), item, now_, policy_);
+  const bool wrote = decision.row.has_value();
+  if (wrote) rows_.insert_or_assign(item.key, *std::move(decision.row));
+  OwnerResult result;
+  result.verdict = decision.verdict;
+  if (const Record* record = FindLocked(item.key); record != nullptr) {
+    result.record = std::make_shared<const Record>(wrote ? AfterWrite(*record) : *record);
+  }
+  result.now = now_;
+  return result;
+}
+
+LookupResult ModelDatabase::LookupLocked(const LookupItem& item) {
+  LookupResult result;
+  if (const Record* record = FindLocked(item.key); record != nullptr) {
+    result.record = std::make_shared<const Record>(*record);
+  }
+  result.now = now_;
+  return result;
+}
+
+bool ModelDatabase::KeepRefusedLocked(const OwnerItem& item) {
+  std::optional<Record> row = ModelKeepRefused(FindLocked(item.key), item, now_);
+  if (!row.has_value()) return false;
+  rows_.insert_or_assign(item.key, *std::move(row));
+  return true;
+}
+
+std::vector<SweptRecord> ModelDatabase::WalkLocked(
+    BlockRange range, bool erase, const std::function<bool(const Record&)>& matches) {
+  std::vector<SweptRecord> found;
+  if (range.first > 0 || range.last <= 0) return found;
+  for (auto row = rows_.begin(); row != rows_.end();) {
+    if (!matches(row->second)) {
+      ++row;
+      continue;
+    }
+    if (!erase) row->second.state = RecordState::kSwept;
+    const Record& record = row->second;
+    found.push_back({record.key, record.created_at, record.attempt_number, record.state});
+    row = erase ? rows_.erase(row) : std::next(row);
+  }
+  return found;
+}
+
+BatchResults<BeginResult> ModelStore::BeginBatch(absl::Span<const BeginItem* const> items) {
+  return database_->Run(BatchKind::kBegin, items, &ModelDatabase::BeginLocked);
+}
+
+BatchResults<OwnerResult> ModelStore::OwnerBatch(absl::Span<const OwnerItem* const> items) {
+  return database_->Run(BatchKind::kOwner, items, &ModelDatabase::OwnerLocked);
+}
+
+BatchResults<LookupResult> ModelStore::LookupBatch(absl::Span<const LookupItem* const> items) {
+  return database_->Run(BatchKind::kLookup, items, &ModelDatabase::LookupLocked);
+}
+
+BatchResults<bool> ModelStore::KeepRefusedBatch(absl::Span<const OwnerItem* const> items) {
+  return database_->Run(BatchKind::kKeepRefused, items, &ModelDatabase::KeepRefusedLocked);
+}
+
+absl::StatusOr<int64_t> ModelStore::CountBlocks() { return 1; }
+
+absl::StatusOr<std::vector<SweptRecord>> ModelStore::SweepStep(BlockRange range,
+                                                               absl::Duration grace) {
+  MutexLock lock(&database_->mu_);
+  const absl::Time now = database_->now_;
+  const Policy& policy = database_->policy_;
+  return database_->WalkLocked(range, /*erase=*/false, [&](const Record& record) {
+    return ModelMaySweep(record, now, grace, policy);
+  });
+}
+
+absl::StatusOr<int64_t> ModelStore::PurgeStep(BlockRange range) {
+  MutexLock lock(&database_->mu_);
+  const absl::Time now = database_->now_;
+  const Policy& policy = database_->policy_;
+  const auto purged = database_->WalkLocked(range, /*erase=*/true, [&](const Record& record) {
+    return ModelMayPurge(record, now, policy);
+  });
+  return static_cast<int64_t>(purged.size());
+}
+
+absl::StatusOr<std::vector<SweptRecord>> ModelStore::PurgeUnsettledStep(BlockRange range,
+                                                                        absl::Duration max_age) {
+  MutexLock lock(&database_->mu_);
+  const absl::Time now = database_->now_;
+  const Policy& policy = database_->policy_;
+  return database_->WalkLocked(range, /*erase=*/true, [&](const Record& record) {
+    return ModelMayPurgeUnsettled(record, now, max_age, policy);
+  });
+}
+
+absl::Status ModelStore::Check() {
+  MutexLock lock(&database_->mu_);
+  return database_->check_;
+}
+
+StoreFactory MakeModelStoreFactory(ModelDatabase* database) {
+  return [database] { return std::make_unique<ModelStore>(database); };
+}
+
+}  // namespace idempotency
