@@ -87,11 +87,17 @@ bool PastWindow(const Record& record, absl::Time now, const Policy& policy) {
   return WindowEnd(record, policy) - now < policy.shortest_lease;
 }
 
-// Once there are unknown attempts, no lease reaches past the window's end.
-absl::Time LeaseEnd(const Record& record, absl::Time now, absl::Duration lease,
-                    const Policy& policy) {
-  if (record.unknown_attempts == 0) return now + lease;
-  return std::min(now + lease, WindowEnd(record, policy));
+// What is granted of the lease that was asked for: once there are unknown attempts, no lease
+// reaches past the window's end.
+absl::Duration Granted(const Record& record, absl::Time now, absl::Duration asked,
+                       const Policy& policy) {
+  if (record.unknown_attempts == 0) return asked;
+  return std::min(asked, WindowEnd(record, policy) - now);
+}
+
+// A lease's duration is kept in whole milliseconds; a granted rest of the window is not whole.
+absl::Duration WholeMillis(absl::Duration lease) {
+  return absl::Ceil(lease, absl::Milliseconds(1));
 }
 
 int64_t NextToken(int64_t old_token, absl::Time now) {
@@ -140,8 +146,9 @@ Record NextAttempt(const Record& record, bool abandoned, const BeginItem& item, 
   row.attempt_number = record.attempt_number + 1;
   row.fencing_token = NextToken(record.fencing_token, now);
   row.started_at = now;
-  row.lease_expires_at = LeaseEnd(row, now, item.lease_duration, policy);
-  row.lease_duration = item.lease_duration;
+  const absl::Duration lease = Granted(row, now, item.lease_duration, policy);
+  row.lease_expires_at = now + lease;
+  row.lease_duration = WholeMillis(lease);
   row.finished_at = std::nullopt;
   row.answer = nullptr;
   return row;
@@ -155,8 +162,9 @@ Record ResumedAttempt(const Record& record, const BeginItem& item, absl::Time no
   ++row.unknown_attempts;
   row.hold = record.hold || item.hold;
   row.state = RecordState::kInProgress;
-  row.lease_expires_at = LeaseEnd(row, now, item.lease_duration, policy);
-  row.lease_duration = std::max(record.lease_duration, item.lease_duration);
+  const absl::Duration lease = Granted(row, now, item.lease_duration, policy);
+  row.lease_expires_at = now + lease;
+  row.lease_duration = WholeMillis(lease);
   return row;
 }
 
@@ -166,14 +174,19 @@ ModelOwner Renew(const Record& record, const OwnerItem& item, absl::Time now,
   if (record.state != RecordState::kInProgress && record.state != RecordState::kSwept) {
     return {OwnerVerdict::kAlreadyFinished};
   }
-  if (record.unknown_attempts > 0 && PastWindow(record, now, policy)) {
+  // The specification says both that a Renew near the window's end gets what is left and that less
+  // than the shortest lease left is NEEDS_RESOLUTION. docs/adr/0004: the first for a lease that
+  // still runs, which keeps what it has; the second for one that has ended.
+  const bool runs = record.lease_expires_at > now;
+  if (record.unknown_attempts > 0 && !runs && PastWindow(record, now, policy)) {
     return {OwnerVerdict::kNeedsResolution};
   }
   Record row = record;
   row.state = RecordState::kInProgress;
-  row.lease_expires_at =
-      std::max(record.lease_expires_at, LeaseEnd(record, now, item.lease_duration, policy));
-  row.lease_duration = std::max(record.lease_duration, item.lease_duration);
+  const absl::Duration lease = Granted(record, now, item.lease_duration, policy);
+  // It extends and never shortens.
+  if (now + lease > record.lease_expires_at) row.lease_expires_at = now + lease;
+  row.lease_duration = std::max(record.lease_duration, WholeMillis(lease));
   return {OwnerVerdict::kRenewed, std::move(row)};
 }
 
