@@ -89,7 +89,7 @@ lint_tidy() {
   mapfile -t sources < <(our_files 'server/*.cc' 'tests/*.cc')
   missing=$(comm -13 <(printf '%s\n' "${files[@]#"$root/"}") <(printf '%s\n' "${sources[@]}" | sort -u))
   if [[ -n $missing ]]; then
-    printf 'compiled by no target: %s\n' "$missing"
+    printf '%s\n' 'compiled by no target:' "$missing"
     status=1
   fi
   TIDY_SETTINGS=$({ clang-tidy-14 --version && cat .clang-tidy scripts/tidy.sh; } | sha256sum)

@@ -22,9 +22,12 @@
 #define ASSIGN_OR_RETURN(declaration, expression) \
   IDEM_ASSIGN_OR_RETURN(IDEM_CONCAT(idem_status_or_, __LINE__), declaration, expression)
 
+// A name and a declaration cannot stand in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define IDEM_ASSIGN_OR_RETURN(variable, declaration, expression) \
   auto variable = (expression);                                  \
   if (!variable.ok()) {                                          \
     return std::move(variable).status();                         \
   }                                                              \
   declaration = *std::move(variable)
+// NOLINTEND(bugprone-macro-parentheses)
