@@ -32,6 +32,8 @@ namespace idempotency {
   X(kOutcomeConflict,     "idempotency_outcome_conflict_total",      "Completes and Fails refused: other content")    \
   X(kFencingRefused,      "idempotency_fencing_refused_total",       "Completes, Fails, Renews refused: lease lost")  \
   X(kOwnerNotFound,       "idempotency_owner_not_found_total",       "Completes, Fails and Renews without a record")  \
+  X(kAlreadyFinished,     "idempotency_already_finished_total",      "Renews refused: the attempt has finished")      \
+  X(kRenewNeedsResolution,"idempotency_renew_needs_resolution_total","Renews refused: past the takeover window")      \
   X(kRefusedKept,         "idempotency_refused_outcome_kept_total",  "refused answers kept on their record")          \
   X(kRefusedKeepFailed,   "idempotency_refused_outcome_keep_failed_total", "refused answers that could not be kept")  \
   X(kLookup,              "idempotency_lookup_total",                "Lookups answered")                              \
@@ -47,7 +49,10 @@ namespace idempotency {
   X(kBatchItems,          "idempotency_batch_items_total",           "items in those batches")                        \
   X(kCoalesced,           "idempotency_batch_coalesced_total",       "Begins answered from another one's row")        \
   X(kSlowLane,            "idempotency_slow_lane_total",             "items moved to the slow lane: row locked")      \
+  X(kSlowLaneCalls,       "idempotency_slow_lane_calls",             "gauge: calls in the slow lane")                 \
   X(kStoreUnavailable,    "idempotency_store_unavailable_total",     "items answered STORE_UNAVAILABLE")              \
+  X(kSchemaIncompatible,  "idempotency_schema_incompatible_total",   "items answered SCHEMA_INCOMPATIBLE")            \
+  X(kInternalFault,       "idempotency_internal_fault_total",        "items answered INTERNAL")                       \
   X(kCommitUnknown,       "idempotency_commit_unknown_total",        "items answered COMMIT_UNKNOWN")                 \
   X(kCommitRetried,       "idempotency_commit_retried_total",        "batches run again after a lost commit answer")  \
   X(kReconnects,          "idempotency_store_reconnects_total",      "connections opened to the database")            \

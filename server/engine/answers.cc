@@ -1,0 +1,163 @@
+#include "server/engine/answers.h"
+
+#include <utility>
+#include <variant>
+
+#include "server/base/check.h"
+
+namespace idempotency {
+namespace {
+
+Metric MetricOf(const BeginResult& result) {
+  switch (result.verdict) {
+    case BeginVerdict::kStarted:
+      return result.repeated ? Metric::kBeginRepeated : Metric::kBeginStarted;
+    case BeginVerdict::kReplay:
+      return Metric::kBeginReplay;
+    case BeginVerdict::kInProgress:
+      return Metric::kBeginInProgress;
+    case BeginVerdict::kKeyReused:
+      return Metric::kBeginKeyReused;
+    case BeginVerdict::kLeaseLost:
+      return Metric::kBeginLeaseLost;
+    case BeginVerdict::kNeedsResolution:
+      return Metric::kBeginNeedsResolution;
+  }
+  IDEM_CHECK(false) << "a verdict that does not exist";
+  return Metric::kInternalFault;
+}
+
+Metric MetricOf(const OwnerItem& item, const OwnerResult& result) {
+  switch (result.verdict) {
+    case OwnerVerdict::kRecorded:
+      IDEM_CHECK(!item.IsRenew()) << "the store recorded an answer that was not given";
+      return std::holds_alternative<Outcome>(*item.answer) ? Metric::kCompleteRecorded
+                                                           : Metric::kFailRecorded;
+    case OwnerVerdict::kAlreadyRecorded:
+      return Metric::kAlreadyRecorded;
+    case OwnerVerdict::kRenewed:
+      return Metric::kRenewed;
+    case OwnerVerdict::kAlreadyFinished:
+      return Metric::kAlreadyFinished;
+    case OwnerVerdict::kOutcomeConflict:
+      return Metric::kOutcomeConflict;
+    case OwnerVerdict::kLeaseLost:
+      return Metric::kFencingRefused;
+    case OwnerVerdict::kRecordNotFound:
+      return Metric::kOwnerNotFound;
+    case OwnerVerdict::kNeedsResolution:
+      return Metric::kRenewNeedsResolution;
+  }
+  IDEM_CHECK(false) << "a verdict that does not exist";
+  return Metric::kInternalFault;
+}
+
+void CountFault(const absl::Status& status, Metrics& metrics) {
+  switch (FaultOf(status)) {
+    case Fault::kStoreUnavailable:
+      return metrics.Add(Metric::kStoreUnavailable);
+    case Fault::kSchemaIncompatible:
+      return metrics.Add(Metric::kSchemaIncompatible);
+    case Fault::kOverloaded:
+      return metrics.Add(Metric::kOverloaded);
+    case Fault::kDraining:
+      return metrics.Add(Metric::kDraining);
+    case Fault::kCommitUnknown:
+      return metrics.Add(Metric::kCommitUnknown);
+    case Fault::kDeadlineExceeded:
+      return metrics.Add(Metric::kExpiredInQueue);
+    case Fault::kCancelled:
+      return metrics.Add(Metric::kLeftInQueue);
+    case Fault::kLockTimeout:
+    case Fault::kInternal:
+      return metrics.Add(Metric::kInternalFault);
+  }
+}
+
+bool EndedUnknown(const PreviousAttempt& attempt) {
+  return !attempt.failure.has_value() || attempt.failure->disposition == Disposition::kUnknown;
+}
+
+// A plain repeat leaves the lease as it was, so less than its whole duration is left; a resume has
+// just granted it. The duration is stored rounded up to milliseconds.
+bool IsResume(const BeginResult& result) {
+  const Record& record = *result.record;
+  return result.repeated && record.unknown_attempts > 0 &&
+         record.lease_expires_at - result.now > record.lease_duration - absl::Milliseconds(1);
+}
+
+}  // namespace
+
+bool IsEvidence(const OwnerItem& item, const OwnerResult& result) {
+  return !item.IsRenew() && result.record != nullptr &&
+         (result.verdict == OwnerVerdict::kLeaseLost ||
+          result.verdict == OwnerVerdict::kOutcomeConflict);
+}
+
+Answers::Answers(Admission* admission, Metrics* metrics, EngineEvents* events)
+    : admission_(admission), metrics_(metrics), events_(events) {}
+
+template <typename Call>
+void Answers::Finish(std::unique_ptr<Call> call, absl::StatusOr<typename Call::Result> result) {
+  IDEM_CHECK(!call->answered) << "a call is answered twice";
+  call->answered = true;
+  if (!result.ok() && FaultOf(result.status()) == Fault::kLockTimeout) {
+    result = MakeFault(Fault::kStoreUnavailable, result.status().message());
+  }
+  if (!result.ok()) CountFault(result.status(), *metrics_);
+  // Before the callback: it may use the room for its next call.
+  admission_->LeaveCall();
+  std::move(call->done)(std::move(result));
+}
+
+void Answers::Give(std::unique_ptr<BeginCall> call, absl::StatusOr<BeginResult> result) {
+  if (result.ok()) metrics_->Add(MetricOf(*result));
+  if (call->holds_wait_slot) admission_->LeaveWait();
+  Finish(std::move(call), std::move(result));
+}
+
+void Answers::Give(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResult> result) {
+  if (result.ok()) metrics_->Add(MetricOf(call->item, *result));
+  Finish(std::move(call), std::move(result));
+}
+
+void Answers::Give(std::unique_ptr<LookupCall> call, absl::StatusOr<LookupResult> result) {
+  if (result.ok()) metrics_->Add(Metric::kLookup);
+  Finish(std::move(call), std::move(result));
+}
+
+void Answers::Report(const BeginResult& result) {
+  if (result.verdict != BeginVerdict::kStarted) return;
+  if (IsResume(result)) {
+    metrics_->Add(Metric::kResume);
+    events_->OnResume(*result.record);
+  } else if (!result.repeated && result.record->previous_attempt.has_value() &&
+             EndedUnknown(*result.record->previous_attempt)) {
+    metrics_->Add(Metric::kTakeover);
+    events_->OnTakeover(*result.record);
+  }
+}
+
+void Answers::Report(const OwnerItem& item, const OwnerResult& result) {
+  if (item.IsRenew()) return;
+  if (result.verdict == OwnerVerdict::kLeaseLost ||
+      result.verdict == OwnerVerdict::kOutcomeConflict ||
+      result.verdict == OwnerVerdict::kRecordNotFound) {
+    events_->OnRefusedOutcome(item, result);
+  }
+}
+
+absl::Status Answers::DropStatus(Fault reason) {
+  return MakeFault(reason, reason == Fault::kCancelled ? "the caller left while the call was queued"
+                                                       : "the deadline passed in the queue");
+}
+
+absl::Status Answers::RefusalStatus(Fault reason) {
+  absl::Status status =
+      MakeFault(reason, reason == Fault::kDraining ? "this replica is shutting down"
+                                                   : "a bound of this replica is reached");
+  CountFault(status, *metrics_);
+  return status;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,75 @@
+// A call on its way through the engine: what was asked, on which terms, and whom to answer.
+//
+// A call is one heap allocation, owned by one part of the engine at a time (a queue, a lane, the
+// waiters, the slow lane) and moved between them as a unique_ptr, so that the pointers a batch
+// hands to the store stay valid. It is answered exactly once, through Answers; a call that is
+// destroyed unanswered is a bug and ends the process.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/time/time.h"
+#include "server/engine/engine.h"
+#include "server/record/record.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+// What calls of every kind have.
+struct CallBase {
+  CallBase() = default;
+  CallBase(const CallBase&) = delete;
+  CallBase& operator=(const CallBase&) = delete;
+
+  bool HasLeft() const {
+    return terms.caller_left != nullptr && terms.caller_left->load(std::memory_order_acquire);
+  }
+  bool IsPastDeadline(absl::Duration now) const { return terms.deadline <= now; }
+
+  CallTerms terms;
+  size_t hash = 0;   // of the key, made once: chooses the lane and finds repeats in a batch
+  size_t bytes = 0;  // about what the call holds in memory, counted against the queue's bound
+  bool answered = false;
+
+ protected:
+  ~CallBase();
+};
+
+struct BeginCall : CallBase {
+  using Item = BeginItem;
+  using Result = BeginResult;
+  BeginCall(BeginItem item, CallTerms terms, BeginDone done);
+  // May be dropped while nothing was sent to the database: it did not happen.
+  bool IsDroppable() const { return true; }
+
+  BeginItem item;
+  BeginDone done;
+  // On Clock::BootTime's scale: until then the call may be parked. In the past: answer at once.
+  absl::Duration wait_ends_at = -absl::InfiniteDuration();
+  // One of the replica's wait slots is this call's until it is answered.
+  bool holds_wait_slot = false;
+};
+
+struct OwnerCall : CallBase {
+  using Item = OwnerItem;
+  using Result = OwnerResult;
+  OwnerCall(OwnerItem item, CallTerms terms, OwnerDone done);
+  // A Complete or Fail never: it may be the only evidence that money moved.
+  bool IsDroppable() const { return item.IsRenew(); }
+
+  OwnerItem item;
+  OwnerDone done;
+};
+
+struct LookupCall : CallBase {
+  using Item = LookupItem;
+  using Result = LookupResult;
+  LookupCall(LookupItem item, CallTerms terms, LookupDone done);
+  bool IsDroppable() const { return true; }
+
+  LookupItem item;
+  LookupDone done;
+};
+
+}  // namespace idempotency

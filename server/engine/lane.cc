@@ -1,0 +1,222 @@
+#include "server/engine/lane.h"
+
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "server/base/check.h"
+#include "server/engine/coalesce.h"
+#include "server/record/fault.h"
+
+namespace idempotency {
+namespace {
+
+template <typename Call>
+void Append(std::vector<std::unique_ptr<Call>>& from, std::deque<std::unique_ptr<Call>>& to) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  from.clear();
+}
+
+}  // namespace
+
+Lane::Lane(const Policy& policy, const BatchLimits& limits, size_t waits_per_key_max,
+           std::unique_ptr<Store> store, const Deps& deps)
+    : policy_(policy),
+      limits_(limits),
+      store_(std::move(store)),
+      deps_(deps),
+      waiters_(policy, waits_per_key_max, deps.admission, deps.metrics),
+      refused_(deps.metrics) {}
+
+bool Lane::Step() {
+  is_closed_ = TakeIncoming();
+  const absl::Duration now = deps_.clock->BootTime();
+  if (is_closed_) DismissWaiters(now);
+  WakeWaiters(now);
+  SetAsideSlowKeys();
+  RunOwners();
+  RunBegins();
+  RunLookups();
+  refused_.Keep(store_.get());
+  return !is_closed_ || !owners_.empty() || !begins_.empty() || !lookups_.empty() ||
+         !waiters_.empty() || !refused_.empty();
+}
+
+absl::Duration Lane::NextDue() const {
+  if (!owners_.empty() || !begins_.empty() || !lookups_.empty() || !refused_.empty()) {
+    return -absl::InfiniteDuration();
+  }
+  return waiters_.NextDue();
+}
+
+void Lane::Run() {
+  while (Step()) {
+    const absl::Duration due = NextDue();
+    // Without waits and leftovers the lane sleeps without a timer.
+    deps_.queue->WaitForWork(due == absl::InfiniteDuration() ? due : due - deps_.clock->BootTime());
+  }
+}
+
+bool Lane::TakeIncoming() {
+  deps_.queue->Take(&incoming_);
+  Append(incoming_.owners, owners_);
+  Append(incoming_.begins, begins_);
+  Append(incoming_.lookups, lookups_);
+  for (const RecordKey& key : incoming_.left_slow_lane) {
+    slow_keys_.erase(key);
+    waiters_.Wake(key);
+  }
+  incoming_.left_slow_lane.clear();
+  return incoming_.closed;
+}
+
+void Lane::WakeWaiters(absl::Duration now) {
+  waiters_.WakeDue(now);
+  std::vector<std::unique_ptr<BeginCall>> woken = waiters_.TakeWoken();
+  ReturnCalls(woken, begins_);
+}
+
+void Lane::DismissWaiters(absl::Duration now) {
+  for (auto& [call, result] : waiters_.DismissAll(now)) {
+    deps_.answers->Give(std::move(call), std::move(result));
+  }
+}
+
+void Lane::SetAsideSlowKeys() {
+  if (slow_keys_.empty()) return;
+  SetAside(owners_);
+  SetAside(begins_);
+}
+
+template <typename Call>
+void Lane::SetAside(std::deque<std::unique_ptr<Call>>& pending) {
+  std::deque<std::unique_ptr<Call>> kept;
+  for (std::unique_ptr<Call>& call : pending) {
+    if (!slow_keys_.contains(call->item.key)) {
+      kept.push_back(std::move(call));
+      continue;
+    }
+    deps_.queue->Left(1, call->bytes);
+    deps_.slow_lane->Add(std::move(call));
+  }
+  pending = std::move(kept);
+}
+
+template <typename Call>
+CallBatch<Call> Lane::TakeBatch(std::deque<std::unique_ptr<Call>>& pending, Repeats repeats) {
+  CallBatch<Call> batch = FormBatch(pending, limits_, repeats, deps_.clock->BootTime());
+  deps_.queue->Left(batch.taken_items, batch.taken_bytes);
+  for (auto& [call, reason] : batch.dropped) deps_.answers->Drop(std::move(call), reason);
+  batch.dropped.clear();
+  if (!batch.groups.empty()) {
+    deps_.metrics->Add(Metric::kBatches);
+    deps_.metrics->Add(Metric::kBatchItems, static_cast<int64_t>(batch.groups.size()));
+  }
+  return batch;
+}
+
+template <typename Call>
+void Lane::ReturnCalls(std::vector<std::unique_ptr<Call>>& calls,
+                       std::deque<std::unique_ptr<Call>>& pending) {
+  size_t bytes = 0;
+  for (const std::unique_ptr<Call>& call : calls) bytes += call->bytes;
+  deps_.queue->CameBack(calls.size(), bytes);
+  ReturnToFront(calls, pending);
+}
+
+void Lane::RunOwners() {
+  CallBatch<OwnerCall> batch = TakeBatch(owners_, Repeats::kWait);
+  if (batch.groups.empty()) return;
+  BatchResults<OwnerResult> results = store_->OwnerBatch(batch.Items());
+  IDEM_CHECK(results.size() == batch.groups.size()) << "store broke its contract";
+  for (size_t i = 0; i < results.size(); ++i) {
+    SettleOwner(std::move(batch.groups[i].first), std::move(results[i]));
+  }
+}
+
+void Lane::SettleOwner(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResult> result) {
+  if (result.ok()) {
+    deps_.answers->Report(call->item, *result);
+    if (IsEvidence(call->item, *result)) refused_.Add(call->item);
+    if (result->record != nullptr) {
+      waiters_.Observe(*result->record);
+    } else {
+      waiters_.Wake(call->item.key);
+    }
+  } else if (FaultOf(result.status()) == Fault::kLockTimeout) {
+    slow_keys_.insert(call->item.key);
+    deps_.slow_lane->Add(std::move(call));
+    return;
+  } else if (FaultOf(result.status()) == Fault::kCommitUnknown) {
+    waiters_.Wake(call->item.key);
+  }
+  deps_.answers->Give(std::move(call), std::move(result));
+}
+
+void Lane::RunBegins() {
+  // Again, because the owners' batch may just have met a locked row or changed a waiter's record.
+  SetAsideSlowKeys();
+  CallBatch<BeginCall> batch = TakeBatch(begins_, Repeats::kFollow);
+  if (batch.groups.empty()) return;
+  BatchResults<BeginResult> results = store_->BeginBatch(batch.Items());
+  IDEM_CHECK(results.size() == batch.groups.size()) << "store broke its contract";
+  std::vector<std::unique_ptr<BeginCall>> again;
+  for (size_t i = 0; i < results.size(); ++i) {
+    SettleBegins(std::move(batch.groups[i]), std::move(results[i]), again);
+  }
+  ReturnCalls(again, begins_);
+}
+
+void Lane::SettleBegins(CallGroup<BeginCall> group, absl::StatusOr<BeginResult> result,
+                        std::vector<std::unique_ptr<BeginCall>>& again) {
+  if (!result.ok()) {
+    const Fault fault = FaultOf(result.status());
+    if (fault == Fault::kLockTimeout) {
+      slow_keys_.insert(group.first->item.key);
+      deps_.slow_lane->Add(std::move(group.first));
+      for (auto& follower : group.followers) deps_.slow_lane->Add(std::move(follower));
+      return;
+    }
+    if (fault == Fault::kCommitUnknown) waiters_.Wake(group.first->item.key);
+    std::move(group.followers.begin(), group.followers.end(), std::back_inserter(again));
+    deps_.answers->Give(std::move(group.first), std::move(result));
+    return;
+  }
+  const absl::Duration now = deps_.clock->BootTime();
+  deps_.answers->Report(*result);
+  waiters_.Observe(*result->record);
+  AnswerOrPark(std::move(group.first), *result, now);
+  for (auto& follower : group.followers) {
+    const std::optional<BeginResult> answer = Coalesce(follower->item, *result, policy_);
+    if (!answer.has_value()) {
+      again.push_back(std::move(follower));
+      continue;
+    }
+    deps_.metrics->Add(Metric::kCoalesced);
+    AnswerOrPark(std::move(follower), *answer, now);
+  }
+}
+
+void Lane::AnswerOrPark(std::unique_ptr<BeginCall> call, const BeginResult& result,
+                        absl::Duration now) {
+  if (result.verdict == BeginVerdict::kInProgress && !is_closed_ &&
+      waiters_.Park(call, result, now)) {
+    return;
+  }
+  deps_.answers->Give(std::move(call), result);
+}
+
+void Lane::RunLookups() {
+  CallBatch<LookupCall> batch = TakeBatch(lookups_, Repeats::kFollow);
+  if (batch.groups.empty()) return;
+  BatchResults<LookupResult> results = store_->LookupBatch(batch.Items());
+  IDEM_CHECK(results.size() == batch.groups.size()) << "store broke its contract";
+  for (size_t i = 0; i < results.size(); ++i) {
+    CallGroup<LookupCall>& group = batch.groups[i];
+    if (results[i].ok() && results[i]->record != nullptr) waiters_.Observe(*results[i]->record);
+    for (auto& follower : group.followers) deps_.answers->Give(std::move(follower), results[i]);
+    deps_.answers->Give(std::move(group.first), std::move(results[i]));
+  }
+}
+
+}  // namespace idempotency

@@ -1,0 +1,95 @@
+// One lane: a thread, a Store, and the calls of the keys that ride in it.
+//
+// A step takes what queued up while the step before was with the database (group commit: there is
+// no timer before a batch) and runs it as up to four batches: Complete, Fail and Renew; Begin;
+// Lookup; the refused answers of the step before. Each is bounded in items and bytes. Callers are
+// answered only after the store has returned.
+//
+// Step, NextDue and Run are for one thread; it owns everything here but the queue.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/base/clock.h"
+#include "server/base/metrics.h"
+#include "server/engine/admission.h"
+#include "server/engine/answers.h"
+#include "server/engine/batch.h"
+#include "server/engine/call.h"
+#include "server/engine/queue.h"
+#include "server/engine/refused.h"
+#include "server/engine/slow_lane.h"
+#include "server/engine/waiters.h"
+#include "server/record/decide.h"
+#include "server/record/record.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+class Lane {
+ public:
+  // What it stands between; all must outlive it.
+  struct Deps {
+    LaneQueue* queue;
+    SlowLane* slow_lane;
+    Admission* admission;
+    Answers* answers;
+    Clock* clock;
+    Metrics* metrics;
+  };
+  Lane(const Policy& policy, const BatchLimits& limits, size_t waits_per_key_max,
+       std::unique_ptr<Store> store, const Deps& deps);
+
+  // Never sleeps. False when the queue is closed and everything that was accepted is answered or
+  // handed to the slow lane.
+  bool Step();
+  // When a step has something to do although nothing comes in, on Clock::BootTime's scale.
+  absl::Duration NextDue() const;
+  // Steps until Step says false, asleep while there is nothing to do.
+  void Run();
+
+ private:
+  // Returns whether the queue is closed.
+  bool TakeIncoming();
+  void WakeWaiters(absl::Duration now);
+  void DismissWaiters(absl::Duration now);
+  void SetAsideSlowKeys();
+  template <typename Call>
+  void SetAside(std::deque<std::unique_ptr<Call>>& pending);
+
+  template <typename Call>
+  CallBatch<Call> TakeBatch(std::deque<std::unique_ptr<Call>>& pending, Repeats repeats);
+  template <typename Call>
+  void ReturnCalls(std::vector<std::unique_ptr<Call>>& calls,
+                   std::deque<std::unique_ptr<Call>>& pending);
+  void RunOwners();
+  void SettleOwner(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResult> result);
+  void RunBegins();
+  void SettleBegins(CallGroup<BeginCall> group, absl::StatusOr<BeginResult> result,
+                    std::vector<std::unique_ptr<BeginCall>>& again);
+  void AnswerOrPark(std::unique_ptr<BeginCall> call, const BeginResult& result, absl::Duration now);
+  void RunLookups();
+
+  const Policy policy_;
+  const BatchLimits limits_;
+  const std::unique_ptr<Store> store_;
+  const Deps deps_;
+
+  Incoming incoming_;  // emptied in every step; keeps its capacity
+  std::deque<std::unique_ptr<OwnerCall>> owners_;
+  std::deque<std::unique_ptr<BeginCall>> begins_;
+  std::deque<std::unique_ptr<LookupCall>> lookups_;
+  Waiters waiters_;
+  RefusedAnswers refused_;
+  // Keys whose calls are in the slow lane: their further calls follow them.
+  absl::flat_hash_set<RecordKey> slow_keys_;
+  bool is_closed_ = false;
+};
+
+}  // namespace idempotency

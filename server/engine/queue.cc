@@ -1,0 +1,128 @@
+#include "server/engine/queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/base/check.h"
+
+namespace idempotency {
+
+LaneQueue::LaneQueue(size_t max_items, size_t max_bytes, Metrics* metrics)
+    : max_items_(max_items), max_bytes_(max_bytes), metrics_(metrics) {}
+
+bool LaneQueue::HasRoom(Room room, size_t bytes) const {
+  return items_.load(std::memory_order_relaxed) + 1 <= LimitOf(room, max_items_) &&
+         bytes_.load(std::memory_order_relaxed) + bytes <= LimitOf(room, max_bytes_);
+}
+
+void LaneQueue::Count(size_t items, size_t bytes) {
+  items_.fetch_add(items, std::memory_order_relaxed);
+  bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  metrics_->Add(Metric::kQueuedItems, static_cast<int64_t>(items));
+  metrics_->Add(Metric::kQueuedBytes, static_cast<int64_t>(bytes));
+}
+
+template <typename Call>
+LaneQueue::PushResult LaneQueue::PushInto(std::vector<std::unique_ptr<Call>> Incoming::*calls,
+                                          Room room, std::unique_ptr<Call>& call) {
+  bool wake = false;
+  {
+    MutexLock lock(&mu_);
+    if (incoming_.closed) return PushResult::kDraining;
+    if (!HasRoom(room, call->bytes)) return PushResult::kOverloaded;
+    Count(1, call->bytes);
+    (incoming_.*calls).push_back(std::move(call));
+    wake = std::exchange(sleeping_, false);
+  }
+  if (wake) work_.NotifyOne();
+  return PushResult::kAccepted;
+}
+
+LaneQueue::PushResult LaneQueue::Push(std::unique_ptr<OwnerCall>& call) {
+  return PushInto(&Incoming::owners, Room::kReserved, call);
+}
+
+LaneQueue::PushResult LaneQueue::Push(std::unique_ptr<BeginCall>& call) {
+  return PushInto(&Incoming::begins, Room::kShared, call);
+}
+
+LaneQueue::PushResult LaneQueue::Push(std::unique_ptr<LookupCall>& call) {
+  return PushInto(&Incoming::lookups, Room::kShared, call);
+}
+
+LaneQueue::PushResult LaneQueue::Return(std::unique_ptr<BeginCall>& call) {
+  bool wake = false;
+  {
+    MutexLock lock(&mu_);
+    if (incoming_.closed) return PushResult::kDraining;
+    Count(1, call->bytes);
+    incoming_.begins.push_back(std::move(call));
+    wake = std::exchange(sleeping_, false);
+  }
+  if (wake) work_.NotifyOne();
+  return PushResult::kAccepted;
+}
+
+void LaneQueue::LeftSlowLane(RecordKey key) {
+  bool wake = false;
+  {
+    MutexLock lock(&mu_);
+    // A closed lane has answered its waits and may be gone: nobody is there to be told.
+    if (incoming_.closed) return;
+    incoming_.left_slow_lane.push_back(std::move(key));
+    wake = std::exchange(sleeping_, false);
+  }
+  if (wake) work_.NotifyOne();
+}
+
+void LaneQueue::Close() {
+  MutexLock lock(&mu_);
+  incoming_.closed = true;
+  sleeping_ = false;
+  work_.NotifyAll();
+}
+
+void LaneQueue::WaitForWork(absl::Duration at_most) {
+  MutexLock lock(&mu_);
+  if (!incoming_.empty() || incoming_.closed || at_most <= absl::ZeroDuration()) return;
+  sleeping_ = true;
+  if (at_most == absl::InfiniteDuration()) {
+    while (sleeping_) work_.Wait(&mu_);
+  } else {
+    work_.WaitFor(&mu_, at_most);
+    sleeping_ = false;
+  }
+}
+
+void LaneQueue::Take(Incoming* incoming) {
+  IDEM_CHECK(incoming->empty()) << "what was taken before is not worked through";
+  MutexLock lock(&mu_);
+  std::swap(incoming_, *incoming);
+  incoming_.closed = incoming->closed;
+}
+
+void LaneQueue::Left(size_t items, size_t bytes) {
+  if (items == 0) return;
+  items_.fetch_sub(items, std::memory_order_relaxed);
+  bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  metrics_->Add(Metric::kQueuedItems, -static_cast<int64_t>(items));
+  metrics_->Add(Metric::kQueuedBytes, -static_cast<int64_t>(bytes));
+}
+
+void LaneQueue::CameBack(size_t items, size_t bytes) {
+  if (items > 0) Count(items, bytes);
+}
+
+LaneQueues::LaneQueues(size_t lanes, size_t max_items, size_t max_bytes, Metrics* metrics) {
+  IDEM_CHECK(lanes > 0) << "an engine without lanes answers nobody";
+  for (size_t i = 0; i < lanes; ++i) {
+    queues_.push_back(std::make_unique<LaneQueue>(std::max<size_t>(1, max_items / lanes),
+                                                  max_bytes / lanes, metrics));
+  }
+}
+
+void LaneQueues::CloseAll() {
+  for (const auto& queue : queues_) queue->Close();
+}
+
+}  // namespace idempotency
