@@ -1,0 +1,89 @@
+#include "server/rpc/call.h"
+
+#include "absl/strings/str_cat.h"
+#include "grpc/support/time.h"
+#include "grpcpp/support/proto_buffer_writer.h"
+#include "server/base/check.h"
+#include "server/record/limit.h"
+#include "server/record/record_id.h"
+
+namespace idempotency {
+namespace {
+
+absl::Duration DeadlineOf(const grpc::CallbackServerContext& context, absl::Duration now) {
+  const gpr_timespec given = context.raw_deadline();
+  if (gpr_time_cmp(given, gpr_inf_future(given.clock_type)) == 0) return now + kDefaultDeadline;
+  // By the clock that the deadline is counted on: for gRPC's own deadlines the monotonic one, which
+  // nobody sets.
+  const gpr_timespec left = gpr_time_sub(given, gpr_now(given.clock_type));
+  return now + absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec);
+}
+
+absl::string_view CodeName(grpc::StatusCode code) {
+  static constexpr absl::string_view kNames[] = {"OK",
+                                                 "CANCELLED",
+                                                 "UNKNOWN",
+                                                 "INVALID_ARGUMENT",
+                                                 "DEADLINE_EXCEEDED",
+                                                 "NOT_FOUND",
+                                                 "ALREADY_EXISTS",
+                                                 "PERMISSION_DENIED",
+                                                 "RESOURCE_EXHAUSTED",
+                                                 "FAILED_PRECONDITION",
+                                                 "ABORTED",
+                                                 "OUT_OF_RANGE",
+                                                 "UNIMPLEMENTED",
+                                                 "INTERNAL",
+                                                 "UNAVAILABLE",
+                                                 "DATA_LOSS",
+                                                 "UNAUTHENTICATED"};
+  return kNames[static_cast<size_t>(code)];
+}
+
+}  // namespace
+
+Call::Call(absl::string_view method, grpc::CallbackServerContext* context,
+           grpc::ByteBuffer* response, Clock* clock, CallLog* log)
+    : method_(method),
+      context_(context),
+      response_(response),
+      clock_(clock),
+      log_(log),
+      received_(clock->BootTime()),
+      deadline_(DeadlineOf(*context, received_)),
+      caller_left_(std::make_shared<std::atomic<bool>>(false)) {}
+
+void Call::Answer(const google::protobuf::MessageLite& message) {
+  // 1 MiB: what gRPC's own serialisation uses as the largest block.
+  grpc::ProtoBufferWriter writer(response_, static_cast<int>(kMiB),
+                                 static_cast<int>(message.ByteSizeLong()));
+  IDEM_CHECK(message.SerializeToZeroCopyStream(&writer)) << "an answer could not be serialized";
+  End(grpc::Status::OK, "");
+}
+
+void Call::Refuse(const CallError& error) {
+  if (error.retry_after.has_value()) {
+    context_->AddTrailingMetadata(kPushbackTrailer,
+                                  absl::StrCat(absl::ToInt64Milliseconds(*error.retry_after)));
+  }
+  End(error.status, error.reason);
+}
+
+void Call::RefuseFault(const absl::Status& status) {
+  const Fault fault = FaultOf(status);
+  std::string request_id;
+  if (fault == Fault::kInternal) {
+    request_id = RandomUuidText();
+    log_->OnInternal(request_id, method_, key_, status);
+  }
+  Refuse(FaultError(fault, request_id));
+}
+
+void Call::End(const grpc::Status& status, absl::string_view reason) {
+  IDEM_CHECK(!ended_.exchange(true)) << method_ << " was answered twice";
+  log_->OnAnswered(method_, key_, CodeName(status.error_code()), reason,
+                   clock_->BootTime() - received_);
+  Finish(status);
+}
+
+}  // namespace idempotency
