@@ -1,7 +1,7 @@
 -- read: the rows of the given keys, as DecideBegin, DecideOwner and Lookup need them.
 -- Parameters  $1 text[] merchant, $2 text[] key
--- Returns     one row for each key that has one, with its place in the arrays from 1, in no order, and the clock's
---             reading, taken after the row was read
+-- Returns     one row for each key, with its place in the arrays from 1, in no order, and the clock's reading, taken
+--             after the row was read; where the key has no row, NULLs and the reading
 -- Locks       none
 -- Plan        unnest, then a bitmap scan on the primary key for each
 SELECT
@@ -23,6 +23,6 @@ SELECT
     r.operation,
     clock_timestamp() AS reading
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (merchant, key, ord)
-JOIN idempotency_record AS r
+LEFT JOIN idempotency_record AS r
     ON r.merchant_id = u.merchant
     AND r.idempotency_key = u.key

@@ -1,0 +1,48 @@
+// The slow path of every operation: rows are read, decided upon, and where that asks for a write,
+// locked, decided upon again and written, in one transaction.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "server/record/record.h"
+#include "server/store/postgres/batch_run.h"
+
+namespace idempotency {
+
+// The key of each place of the batch.
+using Keys = std::vector<const RecordKey*>;
+
+// A row as it was found. `record` is null when the key has none.
+struct FoundRow {
+  size_t place = 0;
+  std::shared_ptr<const Record> record;
+  absl::Time now;  // the database's reading that belongs to it
+};
+
+// What a found row leads to: nothing to write, or the row to write. Called once for each row that
+// was found and could be decoded; a row that could not be has got its fault.
+using DecideOnRow = std::function<std::optional<Record>(const FoundRow& row)>;
+// A row whose transaction ended well. `row.record` is the row as it now stands.
+using RowDone = std::function<void(const FoundRow& row)>;
+
+// Reads the rows (read.sql), one transaction of its own. `found` is called for each place, in
+// order, after the transaction ended.
+std::optional<PipelineFailure> ReadRows(BatchRun& run, const Keys& keys, PlacesView places,
+                                        const std::function<void(const FoundRow&)>& found);
+
+// Locks the rows (lock.sql), lets `decide` decide on what was locked, writes what is to be written
+// (write.sql) and commits. `done` is then called for each row, in order; a key that has no row any
+// more comes without a record.
+std::optional<PipelineFailure> LockAndWrite(BatchRun& run, const Keys& keys, PlacesView places,
+                                            const DecideOnRow& decide, const RowDone& done);
+
+// merchant and key arrays of these places.
+Params KeyParams(const Keys& keys, PlacesView places);
+
+}  // namespace idempotency

@@ -1,0 +1,27 @@
+// The steps of sweep and purge, and the check of a database's fitness: single statements outside of
+// any batch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/record/decide.h"
+#include "server/store/postgres/session.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+// As Store's functions of these names. A step that failed may be repeated: what it did stays done.
+absl::StatusOr<int64_t> CountBlocks(Session& session);
+absl::StatusOr<std::vector<SweptRecord>> SweepStep(Session& session, const Policy& policy,
+                                                   BlockRange range, absl::Duration grace);
+absl::StatusOr<int64_t> PurgeStep(Session& session, const Policy& policy, BlockRange range);
+absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(Session& session, const Policy& policy,
+                                                            BlockRange range,
+                                                            absl::Duration max_age);
+absl::Status CheckDatabase(Session& session);
+
+}  // namespace idempotency
