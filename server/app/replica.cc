@@ -1,0 +1,71 @@
+#include "server/app/replica.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "server/base/status_macros.h"
+#include "server/store/postgres/postgres_store.h"
+
+namespace idempotency {
+namespace {
+
+// Payloads over 64 KiB only, at most 1 MiB each: the queue holds 32 MiB at the most.
+constexpr int kWorkers = 2;
+constexpr size_t kMaxQueuedPayloads = 32;
+// Every call has been answered by then; this is for the answers' way out.
+constexpr absl::Duration kShutdownGrace = absl::Seconds(5);
+
+}  // namespace
+
+StoreFactory MakeStores(const Settings& settings, Metrics* metrics) {
+  PostgresStoreOptions options;
+  options.conninfo = settings.database_url;
+  options.policy = settings.engine.policy;
+  options.durability = Durability::kLocal;
+  return MakePostgresStoreFactory(std::move(options), metrics);
+}
+
+absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(const Settings& settings,
+                                                        const StoreFactory& stores,
+                                                        Metrics* metrics, Log* log) {
+  std::unique_ptr<Replica> replica(new Replica(settings, stores, metrics, log));
+  ASSIGN_OR_RETURN(replica->server_, Server::Start(settings.listen, &replica->service_));
+  Server* const server = replica->server_.get();
+  replica->health_ = std::make_unique<HealthLoop>(
+      stores(), [server](bool serving) { server->SetServing(serving); }, log);
+  replica->health_->Start();
+  log->Info("listening", {{"address", server->address()}, {"port", server->port()}});
+  return replica;
+}
+
+Replica::Replica(const Settings& settings, const StoreFactory& stores, Metrics* metrics, Log* log)
+    : log_(log),
+      events_(log),
+      engine_(MakeEngine(settings.engine, stores, SystemClock(), metrics, &events_)),
+      workers_(kWorkers, kMaxQueuedPayloads),
+      calls_(log, SystemClock()),
+      service_(settings.bounds, settings.engine.policy,
+               ServiceParts{.engine = engine_.get(),
+                            .authenticator = &authenticator_,
+                            .workers = &workers_,
+                            .log = &calls_,
+                            .clock = SystemClock(),
+                            .metrics = metrics}) {}
+
+Replica::~Replica() { Stop(absl::ZeroDuration()); }
+
+void Replica::Stop(absl::Duration drain_delay) {
+  // Without a server nothing was started.
+  if (is_stopped_ || server_ == nullptr) return;
+  is_stopped_ = true;
+  log_->Info("draining", {{"delay_ms", absl::ToInt64Milliseconds(drain_delay)}});
+  server_->StopServing();
+  absl::SleepFor(drain_delay);
+  engine_->Drain();
+  server_->Shutdown(kShutdownGrace);
+  health_.reset();
+  calls_.FlushReplays();
+  log_->Info("stopped");
+}
+
+}  // namespace idempotency

@@ -1,0 +1,106 @@
+#include "server/app/run.h"
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "server/app/dev_lines.h"
+#include "server/app/private_postgres.h"
+#include "server/app/replica.h"
+#include "server/base/log.h"
+#include "server/base/metrics.h"
+#include "server/base/status_macros.h"
+#include "server/record/record_id.h"
+#include "server/store/postgres/migrate.h"
+
+namespace idempotency {
+namespace {
+
+int Fail(const absl::Status& status) {
+  std::cerr << "idempotencyd: " << status.message() << std::endl;
+  return 1;
+}
+
+// The address asked for; if nobody asked for one and the usual one is taken, a free port.
+absl::StatusOr<std::unique_ptr<Replica>> StartDevReplica(Settings settings, const DevSettings& dev,
+                                                         Metrics* metrics, Log* log) {
+  const StoreFactory stores = MakeStores(settings, metrics);
+  absl::StatusOr<std::unique_ptr<Replica>> replica = Replica::Start(settings, stores, metrics, log);
+  if (replica.ok() || dev.is_listen_given || !absl::IsUnavailable(replica.status())) {
+    return replica;
+  }
+  settings.listen = "127.0.0.1:0";
+  return Replica::Start(settings, stores, metrics, log);
+}
+
+void PrintDevLines(const Replica& replica, const PrivatePostgres& postgres, bool ephemeral) {
+  std::cout << "\nidempotencyd is listening on " << replica.address()
+            << ", for this machine only and without authentication.\n"
+            << (ephemeral ? "Its data is gone when it stops" : "Its data stays in ")
+            << (ephemeral ? "" : postgres.directory()) << ". Stop it with Ctrl-C.\n"
+            << "\nIn another terminal, line by line:\n";
+  int number = 0;
+  for (const DevLine& line : DevLines(replica.address(), RandomUuidText().substr(0, 8))) {
+    std::cout << "\n# " << ++number << ". " << line.explanation << "\n" << line.command << "\n";
+  }
+  std::cout << std::endl;
+}
+
+absl::Status ServeDev(Settings settings, const DevSettings& dev, PrivatePostgres& postgres,
+                      StopSignal* stop, Log* log) {
+  settings.database_url = postgres.ConnectionString();
+  RETURN_IF_ERROR(Migrate(settings.database_url));
+  Metrics metrics;
+  ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica, StartDevReplica(settings, dev, &metrics, log));
+  if (!stop->Arrived()) PrintDevLines(*replica, postgres, dev.ephemeral);
+  stop->Wait();
+  replica->Stop(settings.drain_delay);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunServe(const Settings& settings, StopSignal* stop) {
+  Log log({.level = settings.log_level});
+  Metrics metrics;
+  log.Info("starting", {{"version", IDEMPOTENCY_VERSION}, {"durability", "local"}});
+  absl::StatusOr<std::unique_ptr<Replica>> replica =
+      Replica::Start(settings, MakeStores(settings, &metrics), &metrics, &log);
+  if (!replica.ok()) return Fail(replica.status());
+  stop->Wait();
+  (*replica)->Stop(settings.drain_delay);
+  return 0;
+}
+
+int RunDev(Settings settings, const DevSettings& dev, StopSignal* stop) {
+  Log log({.level = settings.log_level});
+  std::cout << "Starting a private PostgreSQL; the first time takes a few seconds." << std::endl;
+  PrivatePostgresOptions options;
+  options.directory = dev.directory;
+  options.ephemeral = dev.ephemeral;
+  absl::StatusOr<std::unique_ptr<PrivatePostgres>> postgres = PrivatePostgres::Start(options);
+  if (!postgres.ok()) return Fail(postgres.status());
+  const absl::Status served = ServeDev(std::move(settings), dev, **postgres, stop, &log);
+  const absl::Status stopped = (*postgres)->Stop();
+  if (!served.ok()) return Fail(served);
+  if (!stopped.ok()) return Fail(stopped);
+  return 0;
+}
+
+int RunMigrate(const Settings& settings) {
+  const absl::Status migrated = Migrate(settings.database_url);
+  if (!migrated.ok()) return Fail(migrated);
+  const absl::StatusOr<int> version = SchemaVersion(settings.database_url);
+  if (!version.ok()) return Fail(version.status());
+  std::cout << "The schema is at version " << *version << "." << std::endl;
+  return 0;
+}
+
+int RunVersion() {
+  std::cout << "idempotencyd " << IDEMPOTENCY_VERSION << std::endl;
+  return 0;
+}
+
+}  // namespace idempotency

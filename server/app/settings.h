@@ -1,0 +1,37 @@
+// Everything that can be set about a replica, as plain values. options.h fills it from flags and
+// environment.
+#pragma once
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/base/log.h"
+#include "server/engine/engine.h"
+#include "server/rpc/validate.h"
+
+namespace idempotency {
+
+struct Settings {
+  // host:port; port 0 is a free one.
+  std::string listen = "127.0.0.1:50051";
+  // libpq's URI or keyword=value pairs. May hold a password: never logged.
+  std::string database_url;
+  LogLevel log_level = LogLevel::kInfo;
+  // Its policy's shortest_lease is bounds.lease.shortest.
+  EngineOptions engine;
+  RequestBounds bounds;
+  // Between saying NOT_SERVING and refusing calls: as long as load balancers take to notice.
+  absl::Duration drain_delay = absl::Seconds(5);
+};
+
+// What only `idempotencyd dev` has.
+struct DevSettings {
+  // In a temporary directory that is gone afterwards.
+  bool ephemeral = false;
+  // Empty: the usual one.
+  std::string directory;
+  // Whether --listen was given: then that address or none.
+  bool is_listen_given = false;
+};
+
+}  // namespace idempotency
