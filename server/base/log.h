@@ -1,6 +1,6 @@
 // Structured logs: one JSON object a line, for machines first.
 //
-//   {"time":"2026-01-01T00:00:00.000000Z","level":"info","event":"takeover","merchant":"acme","attempt_number":2}
+//   {"time":"2026-01-01T00:00:00.000000Z","level":"info","event":"takeover","merchant":"acme"}
 //
 // `time` (RFC 3339, microseconds, UTC, taken when the line was made), `level` and `event` come
 // first, then the fields in the order given. The event is a constant in snake case that names what
@@ -12,10 +12,10 @@
 // dropped, their own queue makes the caller wait when it is full, and no level hides them. Lines of
 // the two paths may therefore appear out of order; `time` orders them.
 //
-// Bounds. A text value of more than Log::kMaxValueBytes is cut before the character that crosses it
-// and ends in a mark that gives its whole size: "abc… (5000 bytes)". Fields that would take a line
-// past Log::kMaxLineBytes are left out and the line ends in "truncated":true. Bytes that are no
-// UTF-8 appear as U+FFFD. NaN and infinities appear as null.
+// Bounds. A text value of more than Log::kMaxValueBytes is cut before the character that crosses
+// it and ends in a mark that gives its whole size: "abc… (5000 bytes)". Fields that would take a
+// line past Log::kMaxLineBytes are left out and the line ends in "truncated":true. Bytes that are
+// no UTF-8 appear as U+FFFD. NaN and infinities appear as null.
 //
 // No secret belongs in a field: the caller keeps bodies, tokens and attempt ids out.
 #pragma once
