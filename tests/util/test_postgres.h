@@ -33,7 +33,7 @@ class TestPostgres {
   PrivatePostgres& server() { return *server_; }
 
   // A new, uniquely named database. Returns its connection string (superuser). It is empty, or a
-  // copy of a template, to which nobody may be connected then. About 50 ms.
+  // copy of a template, to which nobody may be connected then. About 0.1 s.
   std::string CreateDatabase(absl::string_view template_database = "template0");
 
   // Ends the sessions of the database that the connection string names, and drops it.
