@@ -1,0 +1,65 @@
+// What the tests of the PostgreSQL store share: a migrated database, a store on it, and a second
+// way in for setting traps.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "server/base/metrics.h"
+#include "server/record/record.h"
+#include "server/store/postgres/postgres_store.h"
+#include "server/store/store.h"
+#include "tests/util/test_postgres.h"
+
+namespace idempotency {
+
+class PostgresFixture : public ::testing::Test {
+ protected:
+  // Migrated once for a test binary; each test gets a copy.
+  PostgresFixture();
+
+  const std::string& conninfo() const { return database_.conninfo(); }
+  PostgresStoreOptions Options() const;
+  std::unique_ptr<Store> NewStore() { return NewStore(Options()); }
+  std::unique_ptr<Store> NewStore(const PostgresStoreOptions& options);
+  // The store that most tests use.
+  Store& store() { return *store_; }
+  Metrics& metrics() { return metrics_; }
+
+  // Runs SQL as superuser; fails the test if that fails.
+  void Sql(const std::string& sql);
+  std::string Value(const std::string& sql);
+  // The process id of the store's backend, once it has connected.
+  std::string BackendPid();
+
+  static AttemptHash Attempt(int n);
+  static BeginItem Request(absl::string_view key, int attempt = 1);
+  static OwnerItem Completed(absl::string_view key, int attempt = 1, int32_t status_code = 201);
+  static LookupItem LookupOf(absl::string_view key) { return {{"m1", std::string(key)}}; }
+
+  BatchResults<BeginResult> Begin(const std::vector<BeginItem>& items);
+  BatchResults<OwnerResult> Owner(const std::vector<OwnerItem>& items);
+  absl::StatusOr<BeginResult> BeginOne(absl::string_view key, int attempt = 1);
+  absl::StatusOr<OwnerResult> CompleteOne(absl::string_view key, int attempt = 1);
+
+ private:
+  TestDatabase database_;
+  Metrics metrics_;
+  std::unique_ptr<Store> store_;
+};
+
+// "key-0000" … so that the order of numbers is the order of keys.
+std::string NumberedKey(size_t n);
+
+template <typename Item>
+std::vector<const Item*> PointersOf(const std::vector<Item>& items) {
+  std::vector<const Item*> pointers;
+  for (const Item& item : items) pointers.push_back(&item);
+  return pointers;
+}
+
+}  // namespace idempotency
