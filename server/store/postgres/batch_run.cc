@@ -140,7 +140,7 @@ void BatchRun::RunUntilKnown(const BatchRunOptions& options,
       DoubtOverrules();
       return;
     }
-    metrics_->Add(Metric::kCommitRetried);
+    if (IsInDoubt()) metrics_->Add(Metric::kCommitRetried);
     absl::SleepFor(std::min(left, std::max(pause, session_->BackoffLeft())));
     pause = std::clamp(2 * pause, options.backoff.first, options.backoff.longest);
   }

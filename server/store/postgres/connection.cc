@@ -170,6 +170,7 @@ Connection::OpenOutcome Connection::Open(const ConnectionOptions& options) {
   }
   if (std::optional<PipelineFailure> failure = connection->SetUp()) {
     failure->effect = Effect::kNotSent;
+    if (failure->kind != ErrorKind::kSchema) failure->kind = ErrorKind::kUnavailable;
     failure->message = absl::StrCat("setting up a connection: ", failure->message);
     return {nullptr, std::move(failure)};
   }

@@ -93,7 +93,7 @@ class Connection {
   // service's statements. Blocks for connect_timeout for each host, and for statement_timeout.
   struct OpenOutcome {
     std::unique_ptr<Connection> connection;  // null after a failure
-    std::optional<PipelineFailure> failure;  // never kLost: nothing was asked that could matter
+    std::optional<PipelineFailure> failure;  // kNotSent; of the kind kSchema or kUnavailable
   };
   static OpenOutcome Open(const ConnectionOptions& options);
 

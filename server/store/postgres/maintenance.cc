@@ -15,18 +15,24 @@ namespace {
 
 using Effect = PipelineFailure::Effect;
 
-absl::Status AsFault(const PipelineFailure& failure, absl::string_view doing) {
-  const std::string message = absl::StrCat(doing, ": ", failure.message);
+absl::Status AsFault(const PipelineFailure& failure, Query query) {
+  const bool writes = query != Query::kCheck && query != Query::kCountBlocks;
+  const std::string message = absl::StrCat(QueryName(query), ": ", failure.message);
   if (failure.kind == ErrorKind::kSchema) return MakeFault(Fault::kSchemaIncompatible, message);
   if (failure.kind == ErrorKind::kItem) return MakeFault(Fault::kInternal, message);
-  if (failure.effect == Effect::kLost) return MakeFault(Fault::kCommitUnknown, message);
+  if (failure.effect == Effect::kLost && writes) return MakeFault(Fault::kCommitUnknown, message);
   if (failure.kind == ErrorKind::kLockTimeout) return MakeFault(Fault::kLockTimeout, message);
   return MakeFault(Fault::kStoreUnavailable, message);
 }
 
+// Statements that are gone are prepared anew once; anything else waits for the next step.
 absl::StatusOr<PgResult> RunOne(Session& session, Query query, Params params) {
-  PipelineOutcome outcome = session.Run({{query, std::move(params)}});
-  if (outcome.failure.has_value()) return AsFault(*outcome.failure, QueryName(query));
+  const Statement statement{query, std::move(params)};
+  PipelineOutcome outcome = session.Run({&statement, 1});
+  if (outcome.failure.has_value() && outcome.failure->kind == ErrorKind::kPrepareAgain) {
+    outcome = session.Run({&statement, 1});
+  }
+  if (outcome.failure.has_value()) return AsFault(*outcome.failure, query);
   return std::move(outcome.results[0]);
 }
 
