@@ -42,7 +42,7 @@ std::vector<DevLine> DevLines(absl::string_view address, absl::string_view order
   };
   add("Reserve the key. The answer is `started`: the work is yours until the lease ends.", "Begin",
       BeginJson(key, first, kBody));
-  add("The same request again, from another try: `inProgress`, not a second payment.", "Begin",
+  add("The same request again, from another try: `in_progress`, not a second payment.", "Begin",
       BeginJson(key, second, kBody));
   add("The work is done: record its outcome.", "Complete",
       absl::StrCat(R"({"merchant_id":"shop-1","idempotency_key":")", key, R"(","attempt_id":")",
@@ -60,7 +60,7 @@ std::vector<DevLine> DevLines(absl::string_view address, absl::string_view order
   add("A second order, whose worker dies: it takes a lease of one second and never comes back.",
       "Begin", BeginJson(slow_key, RandomUuidText(), kBody, R"(,"lease_duration":"1s")"));
   add("The next try waits until the lease is over (here about three seconds) and takes the work "
-      "over. `unknownAttempts` tells it to ask the partner first: money may have moved.",
+      "over. `unknown_attempts` tells it to ask the partner first: money may have moved.",
       "Begin", BeginJson(slow_key, RandomUuidText(), kBody, R"(,"wait_timeout":"20s")"));
   add("The record tells that story, too: attempt 2, and how attempt 1 ended.", "Lookup",
       absl::StrCat(R"({"merchant_id":"shop-1","idempotency_key":")", slow_key, R"("})"));

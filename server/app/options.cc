@@ -67,9 +67,10 @@ void AddServing(CLI::App* app, CommandLine& line, Raw& raw, const std::string& l
                        "); takeovers, conflicts and the like are always written"));
   raw.log_level = log_level;
   for (const Tunable& tunable : Tunables(&line.settings)) {
-    AddText(
-        app, tunable.name, raw.tunables[tunable.name],
-        absl::StrCat(tunable.meaning, " (", ValueText(tunable), "; ", BoundsText(tunable), ")"));
+    const std::string meaning =
+        absl::StrCat(tunable.meaning, " (", ValueText(tunable), "; ", BoundsText(tunable), ")");
+    AddText(app, tunable.name, raw.tunables[tunable.name], meaning)
+        ->type_name(tunable.span != nullptr ? "SPAN" : "NUMBER");
   }
   app->add_flag("--unsafe-test-bounds", raw.unsafe_test_bounds,
                 "FOR TESTS ONLY: the settings above may be shorter than is safe with money");

@@ -121,7 +121,7 @@ absl::Status SetSpan(const Tunable& tunable, absl::string_view text, bool unsafe
   if (!is_span || value < shortest || value > tunable.longest ||
       absl::Trunc(value, unit) != value) {
     return absl::InvalidArgumentError(
-        absl::StrCat("must be a span such as 90s, 15m or 24h, ", BoundsText(tunable)));
+        absl::StrCat("must be a span such as 90s, 15m or 24h: ", BoundsText(tunable)));
   }
   *tunable.span = value;
   return absl::OkStatus();
@@ -132,7 +132,7 @@ absl::Status SetNumber(const Tunable& tunable, absl::string_view text, bool unsa
   const int64_t lowest = unsafe ? std::min<int64_t>(tunable.lowest, 1) : tunable.lowest;
   if (!absl::SimpleAtoi(text, &value) || value < lowest || value > tunable.highest) {
     return absl::InvalidArgumentError(
-        absl::StrCat("must be a whole number, ", BoundsText(tunable)));
+        absl::StrCat("must be a whole number: ", BoundsText(tunable)));
   }
   if (tunable.size != nullptr) {
     *tunable.size = static_cast<size_t>(value);
@@ -147,10 +147,11 @@ absl::Status CheckOrder(absl::string_view name, const DurationBounds& bounds,
   if (bounds.shortest <= bounds.standard && bounds.standard <= bounds.longest) {
     return absl::OkStatus();
   }
+  const auto flag = [&](absl::string_view which) {
+    return absl::StrCat("--", name, "-", which, suffix);
+  };
   return absl::InvalidArgumentError(absl::StrCat(
-      "--", name, "-min", suffix, ", --", name, "-default", suffix, " and --", name, "-max", suffix,
-      " must not be smaller, each than the "
-      "one before"));
+      flag("min"), " must not be above ", flag("default"), ", nor that above ", flag("max")));
 }
 
 }  // namespace
