@@ -49,6 +49,7 @@ namespace idempotency {
   X(kBatchItems,          "idempotency_batch_items_total",           "items in those batches")                        \
   X(kCoalesced,           "idempotency_batch_coalesced_total",       "Begins answered from another one's row")        \
   X(kSlowLane,            "idempotency_slow_lane_total",             "items moved to the slow lane: row locked")      \
+  X(kSlowLaneFull,        "idempotency_slow_lane_full_total",        "items that found the slow lane full")           \
   X(kSlowLaneCalls,       "idempotency_slow_lane_calls",             "gauge: calls in the slow lane")                 \
   X(kStoreUnavailable,    "idempotency_store_unavailable_total",     "items answered STORE_UNAVAILABLE")              \
   X(kSchemaIncompatible,  "idempotency_schema_incompatible_total",   "items answered SCHEMA_INCOMPATIBLE")            \

@@ -2,6 +2,7 @@
 
 #include <iterator>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "server/base/check.h"
@@ -92,14 +93,31 @@ template <typename Call>
 void Lane::SetAside(std::deque<std::unique_ptr<Call>>& pending) {
   std::deque<std::unique_ptr<Call>> kept;
   for (std::unique_ptr<Call>& call : pending) {
+    const size_t bytes = call->bytes;
     if (!slow_keys_.contains(call->item.key)) {
       kept.push_back(std::move(call));
-      continue;
+    } else if (deps_.slow_lane->TryAdd(call)) {
+      deps_.queue->Left(1, bytes);
+    } else if constexpr (std::is_same_v<Call, OwnerCall>) {
+      // An accepted Complete is executed: then by this lane, although it may stop for the lock.
+      kept.push_back(std::move(call));
+    } else {
+      deps_.queue->Left(1, bytes);
+      deps_.answers->Give(std::move(call), MakeFault(Fault::kOverloaded, "the slow lane is full"));
     }
-    deps_.queue->Left(1, call->bytes);
-    deps_.slow_lane->Add(std::move(call));
   }
   pending = std::move(kept);
+}
+
+template <typename Call>
+void Lane::MoveToSlowLane(std::unique_ptr<Call> call) {
+  RecordKey key = call->item.key;
+  if (deps_.slow_lane->TryAdd(call)) {
+    slow_keys_.insert(std::move(key));
+    return;
+  }
+  deps_.answers->Give(std::move(call), MakeFault(Fault::kStoreUnavailable,
+                                                 "another transaction holds the record's row"));
 }
 
 template <typename Call>
@@ -144,9 +162,7 @@ void Lane::SettleOwner(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResu
       waiters_.Wake(call->item.key);
     }
   } else if (FaultOf(result.status()) == Fault::kLockTimeout) {
-    slow_keys_.insert(call->item.key);
-    deps_.slow_lane->Add(std::move(call));
-    return;
+    return MoveToSlowLane(std::move(call));
   } else if (FaultOf(result.status()) == Fault::kCommitUnknown) {
     waiters_.Wake(call->item.key);
   }
@@ -169,41 +185,41 @@ void Lane::RunBegins() {
 
 void Lane::SettleBegins(CallGroup<BeginCall> group, absl::StatusOr<BeginResult> result,
                         std::vector<std::unique_ptr<BeginCall>>& again) {
-  if (!result.ok()) {
-    const Fault fault = FaultOf(result.status());
-    if (fault == Fault::kLockTimeout) {
-      slow_keys_.insert(group.first->item.key);
-      deps_.slow_lane->Add(std::move(group.first));
-      for (auto& follower : group.followers) deps_.slow_lane->Add(std::move(follower));
-      return;
-    }
-    if (fault == Fault::kCommitUnknown) waiters_.Wake(group.first->item.key);
-    std::move(group.followers.begin(), group.followers.end(), std::back_inserter(again));
-    deps_.answers->Give(std::move(group.first), std::move(result));
-    return;
-  }
+  if (!result.ok()) return SettleUndecided(std::move(group), std::move(result).status(), again);
+  // After the store returned, so that no lease is taken for over too early.
   const absl::Duration now = deps_.clock->BootTime();
   deps_.answers->Report(*result);
   waiters_.Observe(*result->record);
   AnswerOrPark(std::move(group.first), *result, now);
   for (auto& follower : group.followers) {
-    const std::optional<BeginResult> answer = Coalesce(follower->item, *result, policy_);
+    std::optional<BeginResult> answer = Coalesce(follower->item, *result, policy_);
     if (!answer.has_value()) {
       again.push_back(std::move(follower));
       continue;
     }
     deps_.metrics->Add(Metric::kCoalesced);
-    AnswerOrPark(std::move(follower), *answer, now);
+    AnswerOrPark(std::move(follower), *std::move(answer), now);
   }
 }
 
-void Lane::AnswerOrPark(std::unique_ptr<BeginCall> call, const BeginResult& result,
-                        absl::Duration now) {
+// What the first one met says nothing about the others, but that they must not stop this lane too.
+void Lane::SettleUndecided(CallGroup<BeginCall> group, absl::Status fault,
+                           std::vector<std::unique_ptr<BeginCall>>& again) {
+  if (FaultOf(fault) == Fault::kLockTimeout) {
+    MoveToSlowLane(std::move(group.first));
+  } else {
+    if (FaultOf(fault) == Fault::kCommitUnknown) waiters_.Wake(group.first->item.key);
+    deps_.answers->Give(std::move(group.first), std::move(fault));
+  }
+  std::move(group.followers.begin(), group.followers.end(), std::back_inserter(again));
+}
+
+void Lane::AnswerOrPark(std::unique_ptr<BeginCall> call, BeginResult result, absl::Duration now) {
   if (result.verdict == BeginVerdict::kInProgress && !is_closed_ &&
       waiters_.Park(call, result, now)) {
     return;
   }
-  deps_.answers->Give(std::move(call), result);
+  deps_.answers->Give(std::move(call), std::move(result));
 }
 
 void Lane::RunLookups() {

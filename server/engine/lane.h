@@ -59,9 +59,13 @@ class Lane {
   bool TakeIncoming();
   void WakeWaiters(absl::Duration now);
   void DismissWaiters(absl::Duration now);
+  // Calls of keys that are in the slow lane follow them there.
   void SetAsideSlowKeys();
   template <typename Call>
   void SetAside(std::deque<std::unique_ptr<Call>>& pending);
+  // For a call whose row is locked: to the slow lane or, if that is full, answered so.
+  template <typename Call>
+  void MoveToSlowLane(std::unique_ptr<Call> call);
 
   template <typename Call>
   CallBatch<Call> TakeBatch(std::deque<std::unique_ptr<Call>>& pending, Repeats repeats);
@@ -73,7 +77,9 @@ class Lane {
   void RunBegins();
   void SettleBegins(CallGroup<BeginCall> group, absl::StatusOr<BeginResult> result,
                     std::vector<std::unique_ptr<BeginCall>>& again);
-  void AnswerOrPark(std::unique_ptr<BeginCall> call, const BeginResult& result, absl::Duration now);
+  void SettleUndecided(CallGroup<BeginCall> group, absl::Status fault,
+                       std::vector<std::unique_ptr<BeginCall>>& again);
+  void AnswerOrPark(std::unique_ptr<BeginCall> call, BeginResult result, absl::Duration now);
   void RunLookups();
 
   const Policy policy_;

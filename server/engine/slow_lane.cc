@@ -29,32 +29,33 @@ SlowLane::SlowLane(const Policy& policy, size_t batch_max_items, size_t max_byte
       deps_(deps),
       refused_(deps.metrics) {}
 
-void SlowLane::Add(std::unique_ptr<OwnerCall> call) { AddTo(&Incoming::owners, std::move(call)); }
-void SlowLane::Add(std::unique_ptr<BeginCall> call) { AddTo(&Incoming::begins, std::move(call)); }
+bool SlowLane::TryAdd(std::unique_ptr<OwnerCall>& call) {
+  return TryAddTo(&Incoming::owners, Room::kReserved, call);
+}
+
+bool SlowLane::TryAdd(std::unique_ptr<BeginCall>& call) {
+  return TryAddTo(&Incoming::begins, Room::kShared, call);
+}
 
 template <typename Call>
-void SlowLane::AddTo(std::vector<std::unique_ptr<Call>> Incoming::*calls,
-                     std::unique_ptr<Call> call) {
-  const Room room = std::is_same_v<Call, OwnerCall> ? Room::kReserved : Room::kShared;
-  bool has_room = false;
+bool SlowLane::TryAddTo(std::vector<std::unique_ptr<Call>> Incoming::*calls, Room room,
+                        std::unique_ptr<Call>& call) {
   {
     MutexLock lock(&mu_);
     IDEM_CHECK(!incoming_.closed) << "the lanes stop before the slow lane";
-    has_room = calls_.load(std::memory_order_relaxed) < LimitOf(room, kMaxCalls) &&
-               bytes_.load(std::memory_order_relaxed) + call->bytes <= LimitOf(room, max_bytes_);
-    if (has_room) {
-      calls_.fetch_add(1, std::memory_order_relaxed);
-      bytes_.fetch_add(call->bytes, std::memory_order_relaxed);
-      deps_.metrics->Add(Metric::kSlowLane);
-      deps_.metrics->Add(Metric::kSlowLaneCalls);
-      (incoming_.*calls).push_back(std::move(call));
+    if (calls_.load(std::memory_order_relaxed) >= LimitOf(room, kMaxCalls) ||
+        bytes_.load(std::memory_order_relaxed) + call->bytes > LimitOf(room, max_bytes_)) {
+      deps_.metrics->Add(Metric::kSlowLaneFull);
+      return false;
     }
+    calls_.fetch_add(1, std::memory_order_relaxed);
+    bytes_.fetch_add(call->bytes, std::memory_order_relaxed);
+    deps_.metrics->Add(Metric::kSlowLane);
+    deps_.metrics->Add(Metric::kSlowLaneCalls);
+    (incoming_.*calls).push_back(std::move(call));
   }
-  if (has_room) {
-    work_.NotifyOne();
-  } else {
-    deps_.answers->Give(std::move(call), RowIsLocked());
-  }
+  work_.NotifyOne();
+  return true;
 }
 
 void SlowLane::Close() {
@@ -133,6 +134,11 @@ std::vector<SlowLane::KeyCalls*> SlowLane::DueKeys(absl::Duration now) {
   return due;
 }
 
+void SlowLane::CountBatch(size_t items) {
+  deps_.metrics->Add(Metric::kBatches);
+  deps_.metrics->Add(Metric::kBatchItems, static_cast<int64_t>(items));
+}
+
 void SlowLane::RunOwners(const std::vector<KeyCalls*>& due) {
   std::vector<KeyCalls*> keys;
   std::vector<const OwnerItem*> items;
@@ -142,6 +148,7 @@ void SlowLane::RunOwners(const std::vector<KeyCalls*>& due) {
     items.push_back(&key->owners.front().call->item);
   }
   if (items.empty()) return;
+  CountBatch(items.size());
   BatchResults<OwnerResult> results = store_->OwnerBatch(items);
   IDEM_CHECK(results.size() == items.size()) << "store broke its contract";
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -168,6 +175,7 @@ void SlowLane::RunBegins(const std::vector<KeyCalls*>& due) {
     items.push_back(&key->begins.front().call->item);
   }
   if (items.empty()) return;
+  CountBatch(items.size());
   BatchResults<BeginResult> results = store_->BeginBatch(items);
   IDEM_CHECK(results.size() == items.size()) << "store broke its contract";
   for (size_t i = 0; i < keys.size(); ++i) {

@@ -5,7 +5,7 @@
 // tried with growing pauses; a Begin or Renew until its deadline, a Complete or Fail for
 // kFinishPatience whatever its deadline. Then the answer is kStoreUnavailable: nothing was done.
 //
-// Add, Close and the destructor may be called from any thread; Step, NextDue and Run from one.
+// TryAdd, Close and the destructor may be called from any thread; Step, NextDue and Run from one.
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,7 @@ namespace idempotency {
 
 class SlowLane {
  public:
-  // A bound of its own; a quarter is kept for Complete, Fail and Renew. What does not fit is
-  // answered kStoreUnavailable at once.
+  // A bound of its own; a quarter is kept for Complete, Fail and Renew.
   static constexpr size_t kMaxCalls = 1024;
   static constexpr absl::Duration kFinishPatience = absl::Seconds(30);
   static constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
@@ -49,8 +48,10 @@ class SlowLane {
   SlowLane(const Policy& policy, size_t batch_max_items, size_t max_bytes,
            std::unique_ptr<Store> store, const Deps& deps);
 
-  void Add(std::unique_ptr<OwnerCall> call);
-  void Add(std::unique_ptr<BeginCall> call);
+  // Takes the call, or says false and leaves it where it is: a bound is reached.
+  // REQUIRES: not closed.
+  bool TryAdd(std::unique_ptr<OwnerCall>& call);
+  bool TryAdd(std::unique_ptr<BeginCall>& call);
   // Nothing is added after this. Begins and Renews, which were tried, are given up; Run returns
   // when the rest is answered.
   void Close();
@@ -85,7 +86,8 @@ class SlowLane {
   using Keys = std::map<RecordKey, KeyCalls>;  // in the order of locks
 
   template <typename Call>
-  void AddTo(std::vector<std::unique_ptr<Call>> Incoming::*calls, std::unique_ptr<Call> call);
+  bool TryAddTo(std::vector<std::unique_ptr<Call>> Incoming::*calls, Room room,
+                std::unique_ptr<Call>& call);
   // Returns whether the lane is closed.
   bool TakeIncoming(absl::Duration now);
   KeyCalls& Find(const RecordKey& key, size_t hash, absl::Duration now);
@@ -95,6 +97,7 @@ class SlowLane {
   void Answer(std::unique_ptr<Call> call, absl::StatusOr<typename Call::Result> result);
   void Left(size_t bytes);
   std::vector<KeyCalls*> DueKeys(absl::Duration now);
+  void CountBatch(size_t items);
   void RunOwners(const std::vector<KeyCalls*>& due);
   void RunBegins(const std::vector<KeyCalls*>& due);
   void SettleBegins(KeyCalls& key, const BeginResult& first);
