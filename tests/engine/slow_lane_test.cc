@@ -1,0 +1,354 @@
+// Rows that another transaction holds.
+#include "server/engine/slow_lane.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "server/record/limit.h"
+#include "tests/engine/engine_fixture.h"
+
+namespace idempotency {
+namespace {
+
+class SlowLaneTest : public EngineTest {
+ protected:
+  void Lock(absl::string_view key) {
+    database_.FailKey(Key(key), MakeFault(Fault::kLockTimeout, "row locked"));
+  }
+  void Unlock(absl::string_view key) { database_.ClearKeyFault(Key(key)); }
+  // Past the longest pause between two tries.
+  void AdvanceAndStep() {
+    Advance(SlowLane::kLongestPause);
+    Step();
+  }
+};
+
+TEST_F(SlowLaneTest, LockedBeginIsTriedAgain) {
+  Lock("order-1");
+  const auto told = Begin(BeginOf("order-1", 1));
+  Step();
+  EXPECT_FALSE(told.IsAnswered());
+  EXPECT_EQ(Count(Metric::kSlowLane), 1);
+  Unlock("order-1");
+  AdvanceAndStep();
+  EXPECT_EQ((*told).verdict, BeginVerdict::kStarted);
+  EXPECT_EQ(Count(Metric::kSlowLaneCalls), 0);
+  EXPECT_EQ(Count(Metric::kQueuedItems), 0);
+}
+
+TEST_F(SlowLaneTest, LockedCompleteIsTriedAgain) {
+  Start("order-1");
+  Lock("order-1");
+  const auto told = Owner(CompleteOf("order-1", 1));
+  Step();
+  Unlock("order-1");
+  AdvanceAndStep();
+  EXPECT_EQ((*told).verdict, OwnerVerdict::kRecorded);
+}
+
+TEST_F(SlowLaneTest, LaneGoesOnBesideALockedRow) {
+  Lock("locked");
+  Begin(BeginOf("locked", 1), Terms(absl::ZeroDuration(), absl::Seconds(5)));
+  const auto mate = Begin(BeginOf("mate", 1));
+  Step();
+  EXPECT_EQ((*mate).verdict, BeginVerdict::kStarted);
+  const auto next = Begin(BeginOf("next", 1));
+  Step();
+  EXPECT_EQ((*next).verdict, BeginVerdict::kStarted);
+  Advance(absl::Seconds(5));
+  Step();
+}
+
+// The lane itself never touches the locked key again while the slow lane has it.
+TEST_F(SlowLaneTest, FurtherCallsOfTheKeyFollowIt) {
+  Start("order-1");
+  Lock("order-1");
+  const auto begin = Begin(BeginOf("order-1", 2));
+  Step();
+  const size_t begins = database_.CountBatches(BatchKind::kBegin);
+  const auto further = Begin(BeginOf("order-1", 3));
+  const auto complete = Owner(CompleteOf("order-1", 1));
+  Step();
+  EXPECT_EQ(database_.CountBatches(BatchKind::kBegin), begins);
+  EXPECT_EQ(Count(Metric::kSlowLane), 3);
+  Unlock("order-1");
+  AdvanceAndStep();
+  EXPECT_EQ((*complete).verdict, OwnerVerdict::kRecorded);
+  EXPECT_EQ((*begin).verdict, BeginVerdict::kReplay);
+  EXPECT_EQ((*further).verdict, BeginVerdict::kReplay);
+}
+
+TEST_F(SlowLaneTest, FollowersOfALockedFirstFollowIt) {
+  Lock("order-1");
+  const auto first = Begin(BeginOf("order-1", 1));
+  const auto second = Begin(BeginOf("order-1", 2));
+  Step();
+  Step();
+  EXPECT_EQ(Count(Metric::kSlowLane), 2);
+  Unlock("order-1");
+  AdvanceAndStep();
+  EXPECT_EQ((*first).verdict, BeginVerdict::kStarted);
+  EXPECT_EQ((*second).verdict, BeginVerdict::kInProgress);
+}
+
+TEST_F(SlowLaneTest, LaneHasTheKeyAgainAfterwards) {
+  Lock("order-1");
+  Begin(BeginOf("order-1", 1));
+  Step();
+  Unlock("order-1");
+  AdvanceAndStep();
+  const auto told = Begin(BeginOf("order-1", 2));
+  Step();
+  EXPECT_EQ((*told).verdict, BeginVerdict::kInProgress);
+  EXPECT_EQ(Count(Metric::kSlowLane), 1);
+}
+
+TEST_F(SlowLaneTest, LockedBeginIsGivenUpAtItsDeadline) {
+  Lock("order-1");
+  const auto told = Begin(BeginOf("order-1", 1), Terms(absl::ZeroDuration(), absl::Seconds(5)));
+  Step();
+  Advance(absl::Seconds(5) - absl::Milliseconds(1));
+  Step();
+  EXPECT_FALSE(told.IsAnswered());
+  Advance(absl::Milliseconds(1));
+  Step();
+  EXPECT_EQ(told.Failed(), Fault::kStoreUnavailable);
+}
+
+TEST_F(SlowLaneTest, LockedRenewIsGivenUpAtItsDeadline) {
+  Start("order-1");
+  Lock("order-1");
+  const auto told = Owner(RenewOf("order-1", 1), Terms(absl::ZeroDuration(), absl::Seconds(5)));
+  Step();
+  Advance(absl::Seconds(5));
+  Step();
+  EXPECT_EQ(told.Failed(), Fault::kStoreUnavailable);
+}
+
+TEST_F(SlowLaneTest, LockedCompleteOutlivesItsDeadline) {
+  Start("order-1");
+  Lock("order-1");
+  const auto told = Owner(CompleteOf("order-1", 1), Terms(absl::ZeroDuration(), absl::Seconds(1)));
+  Step();
+  Advance(absl::Seconds(10));
+  Step();
+  EXPECT_FALSE(told.IsAnswered());
+  Unlock("order-1");
+  AdvanceAndStep();
+  EXPECT_EQ((*told).verdict, OwnerVerdict::kRecorded);
+}
+
+TEST_F(SlowLaneTest, LockedCompleteIsGivenUpAfterItsPatience) {
+  Start("order-1");
+  Lock("order-1");
+  const auto told = Owner(CompleteOf("order-1", 1));
+  Step();
+  Advance(SlowLane::kFinishPatience - absl::Milliseconds(1));
+  Step();
+  EXPECT_FALSE(told.IsAnswered());
+  Advance(absl::Milliseconds(1));
+  Step();
+  EXPECT_EQ(told.Failed(), Fault::kStoreUnavailable);
+  EXPECT_EQ(Count(Metric::kSlowLaneCalls), 0);
+}
+
+TEST_F(SlowLaneTest, TriesPauseLongerAndLonger) {
+  Lock("order-1");
+  Begin(BeginOf("order-1", 1), Terms(absl::ZeroDuration(), absl::Seconds(20)));
+  Step();
+  const auto tries = [&] { return database_.CountBatches(BatchKind::kBegin); };
+  EXPECT_EQ(tries(), 2u) << "the lane's own, and the slow lane's first";
+  Advance(SlowLane::kFirstPause);
+  Step();
+  EXPECT_EQ(tries(), 3u);
+  Advance(SlowLane::kFirstPause);
+  Step();
+  EXPECT_EQ(tries(), 3u);
+  Advance(SlowLane::kFirstPause);
+  Step();
+  EXPECT_EQ(tries(), 4u);
+  Advance(absl::Seconds(20));
+  Step();
+}
+
+TEST_F(SlowLaneTest, BeginWhoseCallerLeftIsDropped) {
+  Lock("order-1");
+  CallTerms terms = Terms();
+  auto left = std::make_shared<std::atomic<bool>>(false);
+  terms.caller_left = left;
+  const auto told = Begin(BeginOf("order-1", 1), std::move(terms));
+  Step();
+  left->store(true);
+  Step();
+  EXPECT_EQ(told.Failed(), Fault::kCancelled);
+}
+
+TEST_F(SlowLaneTest, LockedCompleteWakesTheWaiterWhenRecorded) {
+  Start("order-1");
+  const auto waiter = Begin(BeginOf("order-1", 2), Terms(kMaxWait));
+  Step();
+  Lock("order-1");
+  Owner(CompleteOf("order-1", 1));
+  Step();
+  Unlock("order-1");
+  AdvanceAndStep();
+  Step();
+  EXPECT_EQ((*waiter).verdict, BeginVerdict::kReplay);
+}
+
+TEST_F(SlowLaneTest, LockedBeginThatWouldWaitWaitsInItsLane) {
+  Start("order-1");
+  Lock("order-1");
+  const auto waiter = Begin(BeginOf("order-1", 2), Terms(kMaxWait));
+  Step();
+  Unlock("order-1");
+  AdvanceAndStep();
+  Step();
+  EXPECT_FALSE(waiter.IsAnswered());
+  EXPECT_EQ(Count(Metric::kSlowLaneCalls), 0);
+  EXPECT_EQ(Count(Metric::kWaiting), 1);
+  Owner(CompleteOf("order-1", 1));
+  Step();
+  Step();
+  EXPECT_EQ((*waiter).verdict, BeginVerdict::kReplay);
+}
+
+TEST_F(SlowLaneTest, OtherFaultInTheSlowLaneIsAnswered) {
+  Lock("order-1");
+  const auto told = Begin(BeginOf("order-1", 1));
+  Step();
+  database_.FailKey(Key("order-1"), MakeFault(Fault::kInternal, "refused"));
+  AdvanceAndStep();
+  EXPECT_EQ(told.Failed(), Fault::kInternal);
+}
+
+TEST_F(SlowLaneTest, FollowerThatNeedsAWriteIsTheFirstOfTheNextTry) {
+  Start("order-1");
+  Advance(absl::Seconds(63));
+  Lock("order-1");
+  const auto refused = Begin(BeginOf("order-1", 2, /*body=*/2));
+  const auto takes_over = Begin(BeginOf("order-1", 3));
+  Step();
+  Step();
+  Unlock("order-1");
+  AdvanceAndStep();
+  EXPECT_EQ((*refused).verdict, BeginVerdict::kKeyReused);
+  Step();
+  EXPECT_EQ((*takes_over).verdict, BeginVerdict::kStarted);
+}
+
+TEST_F(SlowLaneTest, RefusedCompleteOfALockedRowIsKept) {
+  Start("order-1");
+  Owner(CompleteOf("order-1", 1));
+  Step();
+  Lock("order-1");
+  Owner(CompleteOf("order-1", 1, /*status_code=*/500));
+  Step();
+  Unlock("order-1");
+  AdvanceAndStep();
+  Step();
+  EXPECT_TRUE(database_.Find(Key("order-1"))->refused_outcome.has_value());
+}
+
+TEST_F(SlowLaneTest, LockedCompleteIsRecordedWhileDraining) {
+  Start("order-1");
+  Metrics metrics;
+  std::unique_ptr<Engine> started =
+      MakeEngine(options_, MakeModelStoreFactory(&database_), SystemClock(), &metrics, &events_);
+  const CallTerms terms = {.deadline = SystemClock()->BootTime() + absl::Hours(1)};
+  Lock("order-1");
+  database_.CloseGate();
+  Told<OwnerResult> complete;
+  started->Owner(CompleteOf("order-1", 1), terms, complete.Done());
+  std::thread drain([&] { started->Drain(); });
+  database_.OpenGate();
+  Unlock("order-1");
+  drain.join();
+  EXPECT_EQ((*complete).verdict, OwnerVerdict::kRecorded);
+}
+
+TEST_F(SlowLaneTest, LockedBeginIsGivenUpWhileDraining) {
+  Lock("order-1");
+  const auto told = Begin(BeginOf("order-1", 1));
+  engine().Drain();
+  EXPECT_EQ(told.Failed(), Fault::kStoreUnavailable);
+}
+
+// The bound, on the part alone.
+class SlowLaneBoundTest : public SlowLaneTest {
+ protected:
+  static constexpr size_t kBegins = SlowLane::kMaxCalls - SlowLane::kMaxCalls / 4;
+
+  void SetUp() override {
+    SlowLaneTest::SetUp();
+    options_.queue_max_items = 10'000;
+    options_.batch_max_items = 4096;
+    Lock("order-1");
+  }
+  void BeginMany(size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      told_.push_back(Begin(BeginOf("order-1", 1), Terms(absl::ZeroDuration(), absl::Seconds(5))));
+    }
+    Step();
+    Step();
+  }
+  void TearDown() override {
+    Advance(absl::Minutes(1));
+    Step();
+    for (const auto& one : told_) EXPECT_EQ(one.Times(), 1);
+    SlowLaneTest::TearDown();
+  }
+  std::vector<Told<BeginResult>> told_;
+};
+
+TEST_F(SlowLaneBoundTest, BeginsFillThreeQuarters) {
+  BeginMany(kBegins);
+  EXPECT_EQ(Count(Metric::kSlowLaneCalls), static_cast<int64_t>(kBegins));
+  EXPECT_EQ(Count(Metric::kSlowLaneFull), 0);
+}
+
+TEST_F(SlowLaneBoundTest, OneBeginMoreIsOverloaded) {
+  BeginMany(kBegins + 1);
+  EXPECT_EQ(told_.back().Failed(), Fault::kOverloaded);
+  EXPECT_EQ(Count(Metric::kSlowLaneFull), 1);
+}
+
+TEST_F(SlowLaneBoundTest, AnotherLockedRowIsToldThatTheStoreIsUnavailable) {
+  BeginMany(kBegins);
+  Lock("order-2");
+  const auto told = Begin(BeginOf("order-2", 1));
+  Step();
+  EXPECT_EQ(told.Failed(), Fault::kStoreUnavailable);
+}
+
+TEST_F(SlowLaneBoundTest, CompleteHasTheLastQuarter) {
+  BeginMany(kBegins);
+  const auto told = Owner(CompleteOf("order-1", 1));
+  Step();
+  EXPECT_FALSE(told.IsAnswered());
+  EXPECT_EQ(Count(Metric::kSlowLaneCalls), static_cast<int64_t>(kBegins + 1));
+}
+
+TEST_F(SlowLaneBoundTest, CompletePastTheBoundIsExecutedByItsOwnLane) {
+  BeginMany(kBegins);
+  std::vector<Told<OwnerResult>> told;
+  for (size_t i = kBegins; i < SlowLane::kMaxCalls; ++i) {
+    told.push_back(Owner(CompleteOf("order-1", 1)));
+  }
+  Step();
+  ASSERT_EQ(Count(Metric::kSlowLaneCalls), static_cast<int64_t>(SlowLane::kMaxCalls));
+  Unlock("order-1");
+  const auto past = Owner(CompleteOf("order-1", 1));
+  Step();
+  EXPECT_EQ((*past).verdict, OwnerVerdict::kRecordNotFound);
+  for (int i = 0; i < 400; ++i) {
+    Advance(absl::Milliseconds(1));
+    Step();
+  }
+}
+
+}  // namespace
+}  // namespace idempotency
