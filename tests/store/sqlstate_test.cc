@@ -84,15 +84,16 @@ INSTANTIATE_TEST_SUITE_P(Unknown, SqlStateTest,
                                            Case{"00000", ErrorKind::kItem}));
 
 TEST(SqlStateWarning, CastsDoubtWhenACommitWasNotWaitedFor) {
-  EXPECT_TRUE(IsWarningOfDoubt("57014"));  // the wait was cancelled
-  EXPECT_TRUE(IsWarningOfDoubt("57P01"));  // the session was terminated in the wait
+  EXPECT_TRUE(IsWarningOfDoubt("01000", "syncrep.c"));  // the wait was cancelled
+  EXPECT_TRUE(IsWarningOfDoubt("57P01", "syncrep.c"));  // the session was terminated in the wait
+  EXPECT_TRUE(IsWarningOfDoubt("57014", "postgres.c"));
 }
 
 TEST(SqlStateWarning, IsHarmlessOtherwise) {
-  EXPECT_FALSE(IsWarningOfDoubt("01000"));
-  EXPECT_FALSE(IsWarningOfDoubt("25P01"));
-  EXPECT_FALSE(IsWarningOfDoubt(""));
-  EXPECT_FALSE(IsWarningOfDoubt("57"));
+  EXPECT_FALSE(IsWarningOfDoubt("01000", "pl_exec.c"));  // a trigger's RAISE WARNING
+  EXPECT_FALSE(IsWarningOfDoubt("25P01", "xact.c"));
+  EXPECT_FALSE(IsWarningOfDoubt("", ""));
+  EXPECT_FALSE(IsWarningOfDoubt("57", ""));
 }
 
 }  // namespace

@@ -148,7 +148,7 @@ Connection::Connection(const ConnectionOptions& options, PGconn* connection)
 
 void Connection::OnNotice(void* self, const PGresult* notice) {
   if (Field(notice, PG_DIAG_SEVERITY_NONLOCALIZED) == "WARNING" &&
-      IsWarningOfDoubt(Field(notice, PG_DIAG_SQLSTATE))) {
+      IsWarningOfDoubt(Field(notice, PG_DIAG_SQLSTATE), Field(notice, PG_DIAG_SOURCE_FILE))) {
     static_cast<Connection*>(self)->in_doubt_ = true;
   }
 }

@@ -48,8 +48,8 @@ ErrorKind KindOfSqlState(absl::string_view sqlstate) {
   return ErrorKind::kItem;
 }
 
-bool IsWarningOfDoubt(absl::string_view sqlstate) {
-  return sqlstate.size() == 5 && absl::StartsWith(sqlstate, "57");
+bool IsWarningOfDoubt(absl::string_view sqlstate, absl::string_view source_file) {
+  return source_file == "syncrep.c" || (sqlstate.size() == 5 && absl::StartsWith(sqlstate, "57"));
 }
 
 }  // namespace idempotency

@@ -29,8 +29,10 @@ enum class ErrorKind {
 // gives the culprit its own error and its mates their success, whatever the error means.
 ErrorKind KindOfSqlState(absl::string_view sqlstate);
 
-// Whether a WARNING with this state says that a commit did not wait as it should have: a cancelled
-// wait for a standby reports success and a WARNING.
-bool IsWarningOfDoubt(absl::string_view sqlstate);
+// Whether a WARNING says that a commit did not wait as it should have. A wait for a standby that is
+// cancelled reports success and a WARNING of the state 01000, which triggers raise as well: only
+// the place in the server's source (PG_DIAG_SOURCE_FILE) tells it apart. A terminated one has
+// 57P01.
+bool IsWarningOfDoubt(absl::string_view sqlstate, absl::string_view source_file);
 
 }  // namespace idempotency
