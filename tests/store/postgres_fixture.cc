@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "server/base/check.h"
 #include "server/store/postgres/migrate.h"
+#include "tests/util/eventually.h"
 
 namespace idempotency {
 namespace {
@@ -19,6 +20,32 @@ const std::string& MigratedTemplate() {
 }
 
 }  // namespace
+
+RawSession::RawSession(const std::string& conninfo) : connection_(PQconnectdb(conninfo.c_str())) {
+  IDEM_CHECK(PQstatus(connection_) == CONNECTION_OK) << PQerrorMessage(connection_);
+}
+
+RawSession::~RawSession() { PQfinish(connection_); }
+
+std::string RawSession::Sql(const std::string& sql) {
+  PGresult* result = PQexec(connection_, sql.c_str());
+  const ExecStatusType status = PQresultStatus(result);
+  EXPECT_TRUE(status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK)
+      << PQerrorMessage(connection_) << sql;
+  const std::string value =
+      PQntuples(result) > 0 && PQnfields(result) > 0 ? PQgetvalue(result, 0, 0) : "";
+  PQclear(result);
+  return value;
+}
+
+void RawSession::Send(const std::string& sql) {
+  EXPECT_EQ(PQsendQuery(connection_, sql.c_str()), 1) << PQerrorMessage(connection_);
+}
+
+bool RawSession::IsBusy() {
+  EXPECT_EQ(PQconsumeInput(connection_), 1) << PQerrorMessage(connection_);
+  return PQisBusy(connection_) == 1;
+}
 
 PostgresFixture::PostgresFixture() : database_(MigratedTemplate()), store_(NewStore()) {}
 
@@ -43,10 +70,43 @@ std::string PostgresFixture::Value(const std::string& sql) {
   return value.value_or("");
 }
 
+std::string PostgresFixture::ServerValue(const std::string& sql) {
+  const absl::StatusOr<std::string> value =
+      QueryValue(SharedPostgres().server().ConnectionString(), sql);
+  return value.value_or("");
+}
+
 std::string PostgresFixture::BackendPid() {
-  return Value(
-      "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = "
-      "'idempotencyd'");
+  return ServerValue(absl::StrCat("SELECT pid FROM pg_stat_activity WHERE datname = '",
+                                  database_.name(), "' AND application_name = 'idempotencyd'"));
+}
+
+std::string PostgresFixture::AwaitWaiting(absl::string_view wait_event_type,
+                                          absl::string_view not_pid) {
+  const std::string sql =
+      absl::StrCat("SELECT pid FROM pg_stat_activity WHERE datname = '", database_.name(),
+                   "' AND application_name = 'idempotencyd' AND wait_event_type = '",
+                   wait_event_type, "' AND pid::text <> '", not_pid, "'");
+  std::string pid;
+  EXPECT_TRUE(Eventually([&] {
+    pid = ServerValue(sql);
+    return !pid.empty();
+  })) << "no backend waits for "
+      << wait_event_type;
+  return pid;
+}
+
+void PostgresFixture::Terminate(const std::string& pid) {
+  EXPECT_EQ(ServerValue(absl::StrCat("SELECT pg_terminate_backend(", pid, ", 60000)")), "t");
+}
+
+void PostgresFixture::AllowConnections(bool allow) {
+  // Through another database, and without waiting for a standby that some tests ask for.
+  const absl::Status status =
+      Exec(SharedPostgres().server().ConnectionString(),
+           absl::StrCat("SET synchronous_commit = local; UPDATE pg_database SET datallowconn = ",
+                        allow ? "true" : "false", " WHERE datname = '", database_.name(), "'"));
+  ASSERT_TRUE(status.ok()) << status;
 }
 
 AttemptHash PostgresFixture::Attempt(int n) { return HashAttemptId(absl::StrCat("attempt-", n)); }
@@ -71,6 +131,21 @@ OwnerItem PostgresFixture::Completed(absl::string_view key, int attempt, int32_t
   outcome.status_code = status_code;
   outcome.body = "{}";
   item.answer = std::make_shared<const Answer>(outcome);
+  return item;
+}
+
+OwnerItem PostgresFixture::Failed(absl::string_view key, Disposition disposition, int attempt) {
+  OwnerItem item = Completed(key, attempt);
+  Failure failure;
+  failure.disposition = disposition;
+  item.answer = std::make_shared<const Answer>(failure);
+  return item;
+}
+
+OwnerItem PostgresFixture::Renewed(absl::string_view key, absl::Duration lease, int attempt) {
+  OwnerItem item = Completed(key, attempt);
+  item.answer = nullptr;
+  item.lease_duration = lease;
   return item;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <libpq-fe.h>
 
 #include <memory>
 #include <string>
@@ -16,6 +17,26 @@
 #include "tests/util/test_postgres.h"
 
 namespace idempotency {
+
+// A session that stays open: holds locks and transactions against the store.
+class RawSession {
+ public:
+  explicit RawSession(const std::string& conninfo);
+  // Ends the session, and with it its transaction and locks.
+  ~RawSession();
+  RawSession(const RawSession&) = delete;
+  RawSession& operator=(const RawSession&) = delete;
+
+  // Fails the test when the SQL fails. Returns the first value of the last statement, if any.
+  std::string Sql(const std::string& sql);
+  // Sends SQL without waiting for it.
+  void Send(const std::string& sql);
+  // Whether what was sent has not been answered yet.
+  bool IsBusy();
+
+ private:
+  PGconn* const connection_;
+};
 
 class PostgresFixture : public ::testing::Test {
  protected:
@@ -33,12 +54,22 @@ class PostgresFixture : public ::testing::Test {
   // Runs SQL as superuser; fails the test if that fails.
   void Sql(const std::string& sql);
   std::string Value(const std::string& sql);
+  // As Value, through another database; "" when there is none.
+  static std::string ServerValue(const std::string& sql);
   // The process id of the store's backend, once it has connected.
   std::string BackendPid();
+  // Waits until a backend of the store waits for that kind of event (pg_stat_activity), and returns
+  // its process id.
+  std::string AwaitWaiting(absl::string_view wait_event_type, absl::string_view not_pid = "");
+  void Terminate(const std::string& pid);
+  // Lets nobody connect any more, or again. Present sessions go on.
+  void AllowConnections(bool allow);
 
   static AttemptHash Attempt(int n);
   static BeginItem Request(absl::string_view key, int attempt = 1);
   static OwnerItem Completed(absl::string_view key, int attempt = 1, int32_t status_code = 201);
+  static OwnerItem Failed(absl::string_view key, Disposition disposition, int attempt = 1);
+  static OwnerItem Renewed(absl::string_view key, absl::Duration lease, int attempt = 1);
   static LookupItem LookupOf(absl::string_view key) { return {{"m1", std::string(key)}}; }
 
   BatchResults<BeginResult> Begin(const std::vector<BeginItem>& items);

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "server/record/fault.h"
+#include "server/store/postgres/sql.h"
 #include "tests/store/postgres_fixture.h"
 
 namespace idempotency {
@@ -56,6 +58,138 @@ TEST_F(PostgresStoreTest, LookupFindsTheRecordOrNone) {
 
 TEST_F(PostgresStoreTest, CheckIsOkWhenTheSchemaFits) {
   EXPECT_TRUE(store().Check().ok()) << store().Check();
+}
+
+TEST_F(PostgresStoreTest, NamesBothVersionsWhenTheSchemaIsNewer) {
+  ASSERT_TRUE(store().Check().ok());
+  Sql("INSERT INTO idempotency_migration VALUES (4711, 'from_the_future', '\\x00')");
+  const std::unique_ptr<Store> fresh = NewStore();
+  for (Store* each : {&store(), fresh.get()}) {
+    const absl::Status status = each->Check();
+    EXPECT_EQ(FaultOf(status), Fault::kSchemaIncompatible) << status;
+    EXPECT_NE(status.message().find("4711"), absl::string_view::npos) << status;
+    EXPECT_NE(
+        status.message().find(absl::StrCat("versions ", kOldestSchema, " to ", kNewestSchema)),
+        absl::string_view::npos)
+        << status;
+  }
+}
+
+TEST_F(PostgresStoreTest, NamesItsVersionsWhenThereIsNoSchema) {
+  Sql("DROP TABLE idempotency_record, idempotency_migration");
+  const absl::Status status = store().Check();
+  EXPECT_EQ(FaultOf(status), Fault::kSchemaIncompatible) << status;
+  EXPECT_NE(status.message().find(absl::StrCat("versions ", kOldestSchema, " to ", kNewestSchema)),
+            absl::string_view::npos)
+      << status;
+  EXPECT_EQ(FaultOf(BeginOne("order-1").status()), Fault::kSchemaIncompatible);
+}
+
+TEST_F(PostgresStoreTest, AnOpenConnectionNoticesThatTheSchemaIsGone) {
+  ASSERT_TRUE(BeginOne("order-1").ok());
+  Sql("DROP TABLE idempotency_record");
+  EXPECT_EQ(FaultOf(BeginOne("order-2").status()), Fault::kSchemaIncompatible);
+  EXPECT_EQ(FaultOf(CompleteOne("order-1").status()), Fault::kSchemaIncompatible);
+}
+
+TEST_F(PostgresStoreTest, IsUnavailableWhenTheDatabaseIsReadOnly) {
+  Sql(absl::StrCat("ALTER DATABASE ", DatabaseName(conninfo()),
+                   " SET default_transaction_read_only = on"));
+  const auto result = BeginOne("order-1");
+  EXPECT_EQ(FaultOf(result.status()), Fault::kStoreUnavailable) << result.status();
+  // Also where libpq was told to take any node.
+  PostgresStoreOptions options = Options();
+  options.conninfo += " target_session_attrs=any";
+  const absl::Status checked = NewStore(options)->Check();
+  EXPECT_EQ(FaultOf(checked), Fault::kStoreUnavailable) << checked;
+  EXPECT_NE(checked.message().find("no writes"), absl::string_view::npos) << checked;
+}
+
+TEST_F(PostgresStoreTest, GoesOnWhenItsPreparedStatementsAreGone) {
+  // From inside the store's own session, as a pooler's DISCARD ALL would.
+  Sql("CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+      "IF NEW.idempotency_key = 'forget' THEN EXECUTE 'DEALLOCATE ALL'; END IF; RETURN NEW; END "
+      "$$; CREATE TRIGGER forget BEFORE INSERT ON idempotency_record FOR EACH ROW EXECUTE FUNCTION "
+      "forget()");
+  ASSERT_TRUE(BeginOne("forget").ok());
+  const auto next = BeginOne("order-1");
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(next->verdict, BeginVerdict::kStarted);
+  EXPECT_FALSE(next->repeated);
+
+  ASSERT_TRUE(BeginOne("forget", 2).ok());
+  Sql("DELETE FROM idempotency_record WHERE idempotency_key = 'forget'");
+  ASSERT_TRUE(BeginOne("forget").ok());
+  EXPECT_TRUE(store().Check().ok());
+}
+
+TEST_F(PostgresStoreTest, RunsAgainAfterADeadlockOrASerializationFailure) {
+  for (const char* sqlstate : {"40001", "40P01"}) {
+    Sql(
+        absl::StrCat("CREATE SEQUENCE once; CREATE FUNCTION fail_once() RETURNS trigger LANGUAGE "
+                     "plpgsql AS $$ BEGIN IF nextval('once') = 1 THEN RAISE EXCEPTION USING "
+                     "ERRCODE = '",
+                     sqlstate,
+                     "'; END IF; RETURN NEW; END $$; CREATE TRIGGER fail_once BEFORE INSERT ON "
+                     "idempotency_record FOR EACH ROW EXECUTE FUNCTION fail_once()"));
+    const auto result = BeginOne(sqlstate);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->verdict, BeginVerdict::kStarted);
+    Sql("DROP FUNCTION fail_once CASCADE; DROP SEQUENCE once");
+  }
+}
+
+TEST_F(PostgresStoreTest, GivesUpWhenASerializationFailureComesEveryTime) {
+  Sql("CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+      "RAISE EXCEPTION USING ERRCODE = '40001'; END $$; CREATE TRIGGER fail BEFORE INSERT ON "
+      "idempotency_record FOR EACH ROW EXECUTE FUNCTION fail()");
+  EXPECT_EQ(FaultOf(BeginOne("order-1").status()), Fault::kStoreUnavailable);
+}
+
+TEST_F(PostgresStoreTest, IsUnavailableWhenTheDiskIsFull) {
+  Sql("CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+      "RAISE EXCEPTION USING ERRCODE = '53100'; END $$; CREATE TRIGGER fail BEFORE INSERT ON "
+      "idempotency_record FOR EACH ROW EXECUTE FUNCTION fail()");
+  const auto results = Begin({Request("order-1"), Request("order-2")});
+  EXPECT_EQ(FaultOf(results[0].status()), Fault::kStoreUnavailable);
+  EXPECT_EQ(FaultOf(results[1].status()), Fault::kStoreUnavailable);
+}
+
+TEST_F(PostgresStoreTest, KeepsTheStoredAnswerWhenOnlyEvidenceIsAdded) {
+  ASSERT_TRUE(BeginOne("order-1").ok());
+  ASSERT_TRUE(CompleteOne("order-1").ok());
+  const std::string outcome = Value("SELECT outcome FROM idempotency_record");
+  const OwnerItem late = Completed("order-1", 1, 500);
+  const OwnerItem* const items[] = {&late};
+  const auto kept = store().KeepRefusedBatch(items);
+  ASSERT_TRUE(kept[0].ok()) << kept[0].status();
+  EXPECT_TRUE(*kept[0]);
+  EXPECT_EQ(Value("SELECT outcome FROM idempotency_record"), outcome);
+  const auto replay = BeginOne("order-1", 2);
+  EXPECT_EQ(replay->record->refused_outcome->status_code, 500);
+}
+
+TEST_F(PostgresStoreTest, PinsItsPlans) {
+  ASSERT_TRUE(BeginOne("order-1").ok());
+  Sql("CREATE TABLE seen (setting text)");
+  Sql("CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+      "INSERT INTO seen SELECT current_setting('enable_seqscan') || "
+      "current_setting('enable_indexscan') || current_setting('plan_cache_mode') || ' ' || "
+      "current_setting('lock_timeout'); RETURN NEW; END $$; CREATE TRIGGER look BEFORE INSERT ON "
+      "idempotency_record FOR EACH ROW EXECUTE FUNCTION look()");
+  ASSERT_TRUE(BeginOne("order-2").ok());
+  EXPECT_EQ(Value("SELECT setting FROM seen"), "offoffforce_generic_plan 250ms");
+}
+
+TEST_F(PostgresStoreTest, CountsTheBlocksOfTheTable) {
+  EXPECT_EQ(*store().CountBlocks(), 0);
+  ASSERT_TRUE(BeginOne("order-1").ok());
+  EXPECT_EQ(*store().CountBlocks(), 1);
+}
+
+TEST_F(PostgresStoreTest, PurgeUnsettledDoesNothingWithoutAnAge) {
+  EXPECT_TRUE(store().PurgeUnsettledStep({0, 10}, absl::InfiniteDuration())->empty());
+  EXPECT_EQ(metrics().Value(Metric::kReconnects), 0);
 }
 
 }  // namespace
