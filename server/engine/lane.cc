@@ -30,16 +30,16 @@ Lane::Lane(const Policy& policy, const BatchLimits& limits, size_t waits_per_key
       refused_(deps.metrics) {}
 
 bool Lane::Step() {
-  is_closed_ = TakeIncoming();
+  const bool is_closed = TakeIncoming();
   const absl::Duration now = deps_.clock->BootTime();
-  if (is_closed_) DismissWaiters(now);
+  if (is_closed) DismissWaiters(now);
   WakeWaiters(now);
   SetAsideSlowKeys();
   RunOwners();
   RunBegins();
   RunLookups();
   refused_.Keep(store_.get());
-  return !is_closed_ || !owners_.empty() || !begins_.empty() || !lookups_.empty() ||
+  return !is_closed || !owners_.empty() || !begins_.empty() || !lookups_.empty() ||
          !waiters_.empty() || !refused_.empty();
 }
 
@@ -215,10 +215,7 @@ void Lane::SettleUndecided(CallGroup<BeginCall> group, absl::Status fault,
 }
 
 void Lane::AnswerOrPark(std::unique_ptr<BeginCall> call, BeginResult result, absl::Duration now) {
-  if (result.verdict == BeginVerdict::kInProgress && !is_closed_ &&
-      waiters_.Park(call, result, now)) {
-    return;
-  }
+  if (result.verdict == BeginVerdict::kInProgress && waiters_.Park(call, result, now)) return;
   deps_.answers->Give(std::move(call), std::move(result));
 }
 

@@ -95,7 +95,6 @@ class Lane {
   RefusedAnswers refused_;
   // Keys whose calls are in the slow lane: their further calls follow them.
   absl::flat_hash_set<RecordKey> slow_keys_;
-  bool is_closed_ = false;
 };
 
 }  // namespace idempotency

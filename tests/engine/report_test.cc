@@ -111,6 +111,13 @@ TEST_F(ReportTest, ResumeIsReported) {
   EXPECT_EQ(Count(Metric::kResume), 1);
 }
 
+TEST_F(ReportTest, RepeatAtTheInstantOfTheStartIsNoResume) {
+  Start("a");
+  Begin(BeginOf("a", 1));
+  Step();
+  EXPECT_EQ(Count(Metric::kResume), 0);
+}
+
 TEST_F(ReportTest, RepeatAfterAResumeIsNoResume) {
   Start("a");
   PassLease();

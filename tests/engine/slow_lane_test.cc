@@ -81,6 +81,34 @@ TEST_F(SlowLaneTest, FurtherCallsOfTheKeyFollowIt) {
   EXPECT_EQ((*further).verdict, BeginVerdict::kReplay);
 }
 
+TEST_F(SlowLaneTest, BeginBehindALockedCompleteDoesNotTryTheRowToo) {
+  Start("order-1");
+  const size_t begins = database_.CountBatches(BatchKind::kBegin);
+  Lock("order-1");
+  Owner(CompleteOf("order-1", 1));
+  const auto begin = Begin(BeginOf("order-1", 2));
+  Step();
+  AdvanceAndStep();
+  EXPECT_EQ(database_.CountBatches(BatchKind::kBegin), begins);
+  Unlock("order-1");
+  AdvanceAndStep();
+  EXPECT_EQ((*begin).verdict, BeginVerdict::kReplay);
+}
+
+TEST_F(SlowLaneTest, FinishingCallsOfOneKeyKeepTheirOrder) {
+  Start("order-1");
+  Lock("order-1");
+  const auto first = Owner(CompleteOf("order-1", 1, /*status_code=*/201));
+  const auto second = Owner(CompleteOf("order-1", 1, /*status_code=*/202));
+  Step();
+  Step();
+  Unlock("order-1");
+  AdvanceAndStep();
+  Step();
+  EXPECT_EQ((*first).verdict, OwnerVerdict::kRecorded);
+  EXPECT_EQ((*second).verdict, OwnerVerdict::kOutcomeConflict);
+}
+
 TEST_F(SlowLaneTest, FollowersOfALockedFirstFollowIt) {
   Lock("order-1");
   const auto first = Begin(BeginOf("order-1", 1));

@@ -145,22 +145,29 @@ TEST_F(StressTest, RandomCallsAreAllAnsweredOnce) {
   RecordProperty("seed", static_cast<int>(seed));
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::atomic<int64_t> open{0};
+  std::atomic<int> made{0};
   std::unique_ptr<Engine> engine = MakeReplica();
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < 4; ++i) {
     threads.emplace_back([&, i] {
       RandomCaller caller(engine.get(), seed + i, &open);
-      for (int call = 0; call < 3000; ++call) caller.Call();
+      for (int call = 0; call < 3000; ++call, ++made) caller.Call();
     });
   }
   threads.emplace_back([&] {
     std::mt19937 random(seed);
+    size_t faults = 0;
     constexpr Fault kFaults[] = {Fault::kStoreUnavailable, Fault::kLockTimeout,
                                  Fault::kCommitUnknown, Fault::kInternal};
-    for (int i = 0; i < 300; ++i) {
+    // Ends, and the engine drains, while the callers are still at it.
+    while (made.load() < 9000) {
       const RecordKey key = Key("key-" + std::to_string(random() % 8));
-      database_.FailNext(random() % 2 == 0 ? BatchKind::kBegin : BatchKind::kOwner,
-                         MakeFault(kFaults[random() % 4], "injected"));
+      // Not faster than batches take them up: what is left over would strike while draining.
+      if (database_.Batches().size() > 4 * faults) {
+        ++faults;
+        database_.FailNext(random() % 2 == 0 ? BatchKind::kBegin : BatchKind::kOwner,
+                           MakeFault(kFaults[random() % 4], "injected"));
+      }
       database_.FailKey(key, MakeFault(Fault::kLockTimeout, "injected"));
       database_.AdvanceClock(absl::Seconds(random() % 40));
       std::this_thread::yield();

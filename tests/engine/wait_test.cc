@@ -129,9 +129,10 @@ TEST_F(WaitTest, LeaseThatTheDatabaseSeesRunningOnIsWaitedFor) {
   Step();
   EXPECT_FALSE(waiter.IsAnswered());
   const size_t batches = database_.Batches().size();
+  Advance(absl::Milliseconds(4));
   Step();
   EXPECT_EQ(database_.Batches().size(), batches);
-  Advance(absl::Milliseconds(5));
+  Advance(absl::Milliseconds(1));
   Step();
   EXPECT_EQ((*waiter).verdict, BeginVerdict::kStarted);
 }
@@ -341,6 +342,21 @@ TEST_F(WaitTest, UnknownCompleteMakesTheWaiterLook) {
   Step();
   Step();
   EXPECT_EQ((*waiter).verdict, BeginVerdict::kReplay);
+}
+
+TEST_F(WaitTest, UnknownBeginMakesTheWaiterLook) {
+  Start("order-1");
+  Wait("order-1", 2);
+  ModelStore elsewhere(&database_);
+  const OwnerItem release = FailOf("order-1", 1, Disposition::kNotApplied);
+  elsewhere.OwnerBatch({&release});
+  database_.FailNext(BatchKind::kBegin, MakeFault(Fault::kCommitUnknown, "lost"),
+                     FaultMoment::kAfterCommit);
+  Begin(BeginOf("order-1", 3));
+  Step();
+  const size_t begins = database_.CountBatches(BatchKind::kBegin);
+  Step();
+  EXPECT_EQ(database_.CountBatches(BatchKind::kBegin), begins + 1);
 }
 
 TEST_F(WaitTest, HeldRecordEndsTheWaitWithNeedsResolution) {
