@@ -17,7 +17,6 @@ using decide_case::Call;
 using decide_case::Caller;
 using decide_case::Case;
 using decide_case::ForEachCase;
-using decide_case::kAskedLease;
 using decide_case::kPolicy;
 using decide_case::kTightRest;
 using decide_case::Lease;

@@ -63,11 +63,11 @@ Failure Failed(Disposition disposition, const std::string& code = "code") {
 }
 
 // What is written; the test fails when nothing is.
-Record Written(BeginDecision decision) {
+Record Written(const BeginDecision& decision) {
   EXPECT_TRUE(decision.next.has_value());
   return decision.next.value_or(Record{});
 }
-Record Written(OwnerDecision decision) {
+Record Written(const OwnerDecision& decision) {
   EXPECT_TRUE(decision.next.has_value());
   return decision.next.value_or(Record{});
 }
