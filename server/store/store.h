@@ -11,7 +11,8 @@
 //   kSchemaIncompatible  nothing was done
 //   kLockTimeout         nothing was done: another transaction holds the row, try again later
 //   kCommitUnknown       a commit was sent and its answer lost, and so it stayed for the store's
-//   whole budget kInternal            the database refused the item
+//                        whole budget
+//   kInternal            the database refused the item
 // After a lost commit the store runs the same batch again on a new connection: rows carry their
 // attempt, so a Begin finds itself (`repeated`) and an answer is already recorded.
 #pragma once

@@ -1,9 +1,8 @@
 #include "server/store/postgres/batch_run.h"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/base/clock.h"
 
@@ -35,12 +34,6 @@ BatchRun::BatchRun(size_t size, Session* session, Metrics* metrics)
       answered_(size),
       faults_(size),
       written_(size) {}
-
-Places BatchRun::All() const {
-  Places places(size_);
-  std::iota(places.begin(), places.end(), size_t{0});
-  return places;
-}
 
 Places BatchRun::Open() const {
   Places places;

@@ -8,7 +8,6 @@
 
 #include <functional>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -53,7 +52,6 @@ class BatchRun {
   Session& session() { return *session_; }
   // All places without an answer and without a fault.
   Places Open() const;
-  Places All() const;
   void MarkAnswered(size_t place) { answered_[place] = true; }
   void SetFault(size_t place, Fault fault, absl::string_view message);
   // Notes that a write of the item was committed, or may have been.

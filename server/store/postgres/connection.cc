@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/base/check.h"
@@ -144,6 +142,8 @@ bool WasRolledBack(const PGresult* commit) {
 Connection::Connection(const ConnectionOptions& options, PGconn* connection)
     : options_(options), connection_(connection) {
   PQsetNoticeReceiver(connection_.get(), &Connection::OnNotice, this);
+  // PQerrorMessage then holds no text of the server: a DETAIL quotes whole rows.
+  PQsetErrorVerbosity(connection_.get(), PQERRORS_SQLSTATE);
 }
 
 void Connection::OnNotice(void* self, const PGresult* notice) {
