@@ -110,8 +110,8 @@ void BatchingEngine::DrainOnce() {
   sweeper_thread_.join();
 }
 
-std::unique_ptr<Engine> MakeEngine(const EngineOptions& options, StoreFactory stores, Clock* clock,
-                                   Metrics* metrics, EngineEvents* events) {
+std::unique_ptr<Engine> MakeEngine(const EngineOptions& options, const StoreFactory& stores,
+                                   Clock* clock, Metrics* metrics, EngineEvents* events) {
   auto engine = std::make_unique<BatchingEngine>(options, stores, clock, metrics, events);
   engine->Start();
   return engine;

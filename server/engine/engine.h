@@ -7,14 +7,14 @@
 //
 // The guarantees that callers of this class may rely on:
 //  - A Complete or Fail that was accepted is executed, whatever becomes of its caller or its
-//  deadline, also while the
-//    engine drains. Begin, Lookup and Renew whose caller left or whose deadline passed are dropped
-//    before SQL, never after.
+//    deadline, also while the engine drains. Begin, Lookup and Renew whose caller left or whose
+//    deadline passed are dropped before SQL, never after.
 //  - At most one write per key and batch; further Begins of a key are answered from the first one's
-//  row.
+//    row.
 //  - Every queue is bounded in items and bytes; a quarter of each is reserved for Complete, Fail
-//  and Renew, and those go
-//    first. What does not fit is answered kOverloaded at once.
+//    and Renew, and those go first. What does not fit is answered kOverloaded at once.
+//  - A call whose row another transaction holds is tried again beside its lane: a Begin or Renew
+//    until its deadline, a Complete or Fail for 30 s; then it is answered kStoreUnavailable.
 #pragma once
 
 #include <atomic>
@@ -95,12 +95,14 @@ class Engine {
 
   // Refuses new calls with kDraining, answers waits `in_progress`, and returns when everything
   // accepted has been answered. Calls that are accepted before Drain are executed. Idempotent.
+  // Not from a callback: it waits for callbacks to return. A Complete whose row is locked by
+  // another transaction may hold it up for 30 s.
   virtual void Drain() = 0;
 };
 
 // Starts the lanes and the sweeper; the destructor drains and stops them. `clock`, `metrics` and
 // `events` must outlive it.
-std::unique_ptr<Engine> MakeEngine(const EngineOptions& options, StoreFactory stores, Clock* clock,
-                                   Metrics* metrics, EngineEvents* events);
+std::unique_ptr<Engine> MakeEngine(const EngineOptions& options, const StoreFactory& stores,
+                                   Clock* clock, Metrics* metrics, EngineEvents* events);
 
 }  // namespace idempotency

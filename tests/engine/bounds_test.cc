@@ -103,7 +103,7 @@ TEST_F(BoundsTest, GaugesReturnToZeroWhenCallsAreReturnedToTheQueue) {
 TEST_F(BoundsTest, CallbackMayCallTheEngineAgain) {
   options_.calls_in_flight_max = 1;
   Told<OwnerResult> complete;
-  engine().Begin(BeginOf("order-1", 1), Terms(), [&](absl::StatusOr<BeginResult> result) {
+  engine().Begin(BeginOf("order-1", 1), Terms(), [&](const absl::StatusOr<BeginResult>& result) {
     ASSERT_TRUE(result.ok());
     engine().Owner(CompleteOf("order-1", 1), Terms(), complete.Done());
   });

@@ -14,19 +14,19 @@ namespace idempotency {
 // A call that is taken for answered, so that it may be thrown away.
 inline std::unique_ptr<BeginCall> MakeBegin(BeginItem item, CallTerms terms) {
   auto call = std::make_unique<BeginCall>(std::move(item), std::move(terms),
-                                          [](absl::StatusOr<BeginResult>) {});
+                                          [](const absl::StatusOr<BeginResult>&) {});
   call->answered = true;
   return call;
 }
 inline std::unique_ptr<OwnerCall> MakeOwner(OwnerItem item, CallTerms terms) {
   auto call = std::make_unique<OwnerCall>(std::move(item), std::move(terms),
-                                          [](absl::StatusOr<OwnerResult>) {});
+                                          [](const absl::StatusOr<OwnerResult>&) {});
   call->answered = true;
   return call;
 }
 inline std::unique_ptr<LookupCall> MakeLookup(absl::string_view key, CallTerms terms) {
   auto call = std::make_unique<LookupCall>(LookupItem{Key(key)}, std::move(terms),
-                                           [](absl::StatusOr<LookupResult>) {});
+                                           [](const absl::StatusOr<LookupResult>&) {});
   call->answered = true;
   return call;
 }
