@@ -52,6 +52,7 @@ server/base grpc|libpq-fe\.h|proto/|server/(record|store|engine|auth|rpc|ops|app
 server/record grpc|libpq-fe\.h|proto/|idempotency/v1/|server/(store|engine|auth|rpc|ops|app)/
 server/store grpc|proto/|idempotency/v1/|server/(engine|auth|rpc|ops|app)/
 server/engine grpc|libpq-fe\.h|proto/|idempotency/v1/|server/store/postgres/|server/(auth|rpc|ops|app)/
+server/auth libpq-fe\.h|server/(store|engine|rpc|ops|app)/
 server/rpc libpq-fe\.h|server/store/postgres/|server/app/
 TXT
   return "$status"

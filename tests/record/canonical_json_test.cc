@@ -228,10 +228,8 @@ TEST(CanonicalJson, RefusesWhatIsNoJson) {
                                "/*c*/1",
                                "1//c",
                                "#1",
-                               "\x0b"
-                               "1",
-                               "\x0c"
-                               "1",
+                               "\v1",
+                               "\f1",
                                "\u00a0"
                                "1",
                                "]",
