@@ -230,8 +230,7 @@ TEST(CanonicalJson, RefusesWhatIsNoJson) {
                                "#1",
                                "\v1",
                                "\f1",
-                               "\u00a0"
-                               "1",
+                               "\u00a01",
                                "]",
                                "}"}) {
     EXPECT_THAT(Canonical(document), HasSubstr("JSON body: ")) << document;
