@@ -142,7 +142,7 @@ struct Record {
   int64_t fencing_token = 0;
   absl::Time started_at;  // of the last attempt
   absl::Time lease_expires_at;
-  absl::Duration lease_duration;          // whole milliseconds; never lowered within an attempt
+  absl::Duration lease_duration;          // whole milliseconds; never lowered by a Renew
   std::optional<absl::Time> finished_at;  // when the answer was recorded
   std::shared_ptr<const Answer> answer;   // null while nothing is recorded for the last attempt
 

@@ -5,10 +5,10 @@
 -- Layout (measured, docs/adr/0003): fixed-width columns first and none of them NULL (one NULL costs 8 header bytes a
 -- row); what Complete changes (state, finished_at, outcome) side by side, because WAL logs what lies between the first
 -- and the last changed byte; nothing that Complete changes is indexed, so its updates are HOT. record_id is derived,
--- not stored. What a first attempt does not need shares one bytea, history, empty by default.
+-- not stored; so is the fencing token of a first attempt, created_at in microseconds, and later ones stand in history.
+-- What a first attempt does not need shares one bytea, history, empty by default.
 CREATE TABLE idempotency_record (
     created_at       timestamptz NOT NULL,  -- of the record, not of the attempt; attempt 1 starts here
-    fencing_token    bigint      NOT NULL,
     lease_expires_at timestamptz NOT NULL,
     ttl_seconds      integer     NOT NULL,
     lease_ms         integer     NOT NULL,
@@ -17,7 +17,7 @@ CREATE TABLE idempotency_record (
     flags            smallint    NOT NULL,  -- 1 HOLD, 2 has unknown attempts; high byte: fingerprint scheme
     state            smallint    NOT NULL,  -- 1 in progress, 2 completed, 3 failed FINAL, 4 released, 5 swept, 6 failed UNKNOWN
     finished_at      timestamptz NOT NULL DEFAULT '-infinity',
-    outcome          bytea       NOT NULL DEFAULT '',  -- idempotency.store.v1.StoredAnswer
+    outcome          bytea       NOT NULL DEFAULT '',  -- idempotency.store.v1.StoredOutcome if completed, else StoredFailure
     history          bytea       NOT NULL DEFAULT '',  -- idempotency.store.v1.StoredHistory
     labels           bytea       NOT NULL DEFAULT '',  -- idempotency.store.v1.StoredLabels
     merchant_id      text COLLATE "C" NOT NULL,

@@ -5,11 +5,10 @@
 -- Returns     the rows inserted, in key order; a key that does not come back has a row (read.sql)
 -- Locks       the new index entries, in key order
 -- Plan        Insert over a Subquery Scan over a Sort of the unnest; reads no table, so no plan can flip
-INSERT INTO idempotency_record (created_at, fencing_token, lease_expires_at, ttl_seconds, lease_ms,
-    attempt_number, attempt_hash, flags, state, labels, merchant_id, idempotency_key, fingerprint, operation)
+INSERT INTO idempotency_record (created_at, lease_expires_at, ttl_seconds, lease_ms, attempt_number, attempt_hash,
+    flags, state, labels, merchant_id, idempotency_key, fingerprint, operation)
 SELECT
     i.reading,
-    (extract(epoch FROM i.reading) * 1000000)::bigint,
     i.reading + i.lease_ms * interval '1 ms',
     i.ttl_seconds,
     i.lease_ms,
@@ -24,7 +23,8 @@ SELECT
     i.operation
 FROM (
     -- Volatile, so it is read after the sort, row by row, just before the row is inserted: a batch that waited for
-    -- another transaction's key must not hand out tokens older than ones already granted.
+    -- another transaction's key must not hand out tokens older than ones already granted (the token of a first attempt
+    -- is created_at, in microseconds).
     SELECT
         u.merchant,
         u.key,
@@ -42,4 +42,4 @@ FROM (
     ORDER BY u.merchant COLLATE "C", u.key COLLATE "C"
 ) AS i
 ON CONFLICT (merchant_id, idempotency_key) DO NOTHING
-RETURNING merchant_id, idempotency_key, created_at, fencing_token, lease_expires_at
+RETURNING merchant_id, idempotency_key, created_at, lease_expires_at

@@ -7,7 +7,6 @@
 SELECT
     l.ord,
     l.created_at,
-    l.fencing_token,
     l.lease_expires_at,
     l.ttl_seconds,
     l.lease_ms,
@@ -27,7 +26,6 @@ FROM (
     SELECT
         u.ord::int AS ord,
         r.created_at,
-        r.fencing_token,
         r.lease_expires_at,
         r.ttl_seconds,
         r.lease_ms,

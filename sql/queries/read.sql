@@ -7,7 +7,6 @@
 SELECT
     u.ord::int,
     r.created_at,
-    r.fencing_token,
     r.lease_expires_at,
     r.ttl_seconds,
     r.lease_ms,

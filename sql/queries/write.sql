@@ -1,16 +1,15 @@
 -- write: writes rows as decided, whole. Every row is locked by lock.sql in this transaction.
 -- Parameters  arrays of one entry a row, sorted bytewise by (merchant, key), keys distinct:
---             $1 text[] merchant, $2 text[] key, $3 timestamptz[] created_at, $4 bigint[] fencing_token,
---             $5 timestamptz[] lease_expires_at, $6 int[] ttl_seconds, $7 int[] lease_ms, $8 int[] attempt_number,
---             $9 uuid[] attempt_hash, $10 smallint[] flags, $11 smallint[] state, $12 timestamptz[] finished_at,
---             $13 bytea[] outcome (NULL: as it is), $14 bytea[] history, $15 bytea[] labels, $16 bytea[] fingerprint,
---             $17 text[] operation
+--             $1 text[] merchant, $2 text[] key, $3 timestamptz[] created_at,
+--             $4 timestamptz[] lease_expires_at, $5 int[] ttl_seconds, $6 int[] lease_ms, $7 int[] attempt_number,
+--             $8 uuid[] attempt_hash, $9 smallint[] flags, $10 smallint[] state, $11 timestamptz[] finished_at,
+--             $12 bytea[] outcome (NULL: as it is), $13 bytea[] history, $14 bytea[] labels, $15 bytea[] fingerprint,
+--             $16 text[] operation
 -- Returns     the number of rows written, as the command's count: all of them
 -- Locks       none that the transaction does not hold already
 -- Plan        unnest, then a bitmap scan on the primary key for each
 UPDATE idempotency_record AS r
 SET created_at = u.created_at,
-    fencing_token = u.fencing_token,
     lease_expires_at = u.lease_expires_at,
     ttl_seconds = u.ttl_seconds,
     lease_ms = u.lease_ms,
@@ -24,9 +23,9 @@ SET created_at = u.created_at,
     labels = u.labels,
     fingerprint = u.fingerprint,
     operation = u.operation
-FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::int[], $7::int[], $8::int[],
-    $9::uuid[], $10::smallint[], $11::smallint[], $12::timestamptz[], $13::bytea[], $14::bytea[], $15::bytea[],
-    $16::bytea[], $17::text[]) AS u (merchant, key, created_at, fencing_token, lease_expires_at, ttl_seconds, lease_ms,
+FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::int[], $6::int[], $7::int[], $8::uuid[],
+    $9::smallint[], $10::smallint[], $11::timestamptz[], $12::bytea[], $13::bytea[], $14::bytea[], $15::bytea[],
+    $16::text[]) AS u (merchant, key, created_at, lease_expires_at, ttl_seconds, lease_ms,
     attempt_number, attempt_hash, flags, state, finished_at, outcome, history, labels, fingerprint, operation)
 WHERE r.merchant_id = u.merchant
   AND r.idempotency_key = u.key

@@ -39,6 +39,7 @@ Record Base() {
   record.key = {"m1", "k1"};
   record.created_at = absl::FromUnixMicros(1754000000123456);
   record.started_at = record.created_at;
+  record.fencing_token = 1754000000123456;
   return record;
 }
 
@@ -96,8 +97,8 @@ TEST(CodecAnswer, IsRefusedWhenItsBytesAreBroken) {
   EXPECT_FALSE(DecodeAnswer("\xff", RecordState::kCompleted).ok());
 }
 
-TEST(CodecAnswer, IsRefusedWhenAFinishedRecordHasNone) {
-  EXPECT_FALSE(DecodeAnswer("", RecordState::kCompleted).ok());
+TEST(CodecAnswer, IsRefusedWhenAFailedRecordHasNone) {
+  EXPECT_FALSE(DecodeAnswer("", RecordState::kFailedFinal).ok());
   EXPECT_FALSE(DecodeAnswer("", RecordState::kFailedUnknown).ok());
 }
 
@@ -112,8 +113,8 @@ TEST(CodecAnswer, IsRefusedWhenItLeadsToAnotherState) {
 }
 
 TEST(CodecAnswer, IsRefusedWithADispositionThatNobodyKnows) {
-  stored::StoredAnswer message;
-  message.mutable_failure()->set_disposition(4);
+  stored::StoredFailure message;
+  message.set_disposition(4);
   EXPECT_FALSE(DecodeAnswer(message.SerializeAsString(), RecordState::kFailedUnknown).ok());
 }
 
@@ -131,6 +132,7 @@ TEST(CodecHistory, OfNothingStartsTheAttemptWithTheRecord) {
 TEST(CodecHistory, SurvivesWhole) {
   Record record = Base();
   record.started_at = record.created_at + absl::Microseconds(1);
+  record.fencing_token += 12;
   for (int i = 0; i < 8; ++i) {
     record.earlier_attempts.push_back(HashAttemptId(std::to_string(i)));
   }
@@ -148,6 +150,7 @@ TEST(CodecHistory, SurvivesWhole) {
 
   const auto decoded = HistoryAgain(record);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->fencing_token, record.fencing_token);
   EXPECT_EQ(decoded->started_at, record.started_at);
   EXPECT_EQ(decoded->earlier_attempts, record.earlier_attempts);
   EXPECT_EQ(decoded->unknown_attempts, 3);

@@ -54,9 +54,9 @@ TEST_F(ConcurrencyTest, TokensGrowOverAWaitForALock) {
   // One session holds key a; the batch {a, b} waits for it; meanwhile b is granted and purged.
   RawSession holder(conninfo());
   holder.Sql(
-      "BEGIN; INSERT INTO idempotency_record (created_at, fencing_token, lease_expires_at, "
+      "BEGIN; INSERT INTO idempotency_record (created_at, lease_expires_at, "
       "ttl_seconds, lease_ms, attempt_number, attempt_hash, flags, state, merchant_id, "
-      "idempotency_key, fingerprint, operation) SELECT now(), 1, now(), 60, 1000, 1, "
+      "idempotency_key, fingerprint, operation) SELECT now(), now(), 60, 1000, 1, "
       "gen_random_uuid(), 0, 1, 'm1', 'a', sha256(''), 'POST /orders'");
   const std::unique_ptr<Store> patient = NewStore(PatientOptions());
   BatchResults<BeginResult> waited;

@@ -223,9 +223,9 @@ TEST_F(LostCommitTest, BeginIsUnknownWhenTheTimerFiredAndTheCommitStillWaits) {
 }
 
 TEST_F(LostCommitTest, CompleteIsAlreadyRecordedWhenItsConnectionIsTerminated) {
-  Sql("SET synchronous_commit = local; INSERT INTO idempotency_record (created_at, fencing_token, "
+  Sql("SET synchronous_commit = local; INSERT INTO idempotency_record (created_at, "
       "lease_expires_at, ttl_seconds, lease_ms, attempt_number, attempt_hash, flags, state, "
-      "merchant_id, idempotency_key, fingerprint, operation) SELECT now(), 1, now(), 60, 1000, 1, "
+      "merchant_id, idempotency_key, fingerprint, operation) SELECT now(), now(), 60, 1000, 1, "
       "substr(sha256('attempt-1')::text, 3, 32)::uuid, 0, 1, 'm1', 'order-1', sha256(''), 'P'");
   const std::unique_ptr<Store> patient = NewStore(PatientOptions());
   const OwnerItem item = Completed("order-1");
@@ -240,9 +240,9 @@ TEST_F(LostCommitTest, CompleteIsAlreadyRecordedWhenItsConnectionIsTerminated) {
 }
 
 TEST_F(LostCommitTest, NextAttemptFindsItselfWhenItsConnectionIsTerminated) {
-  Sql("SET synchronous_commit = local; INSERT INTO idempotency_record (created_at, fencing_token, "
+  Sql("SET synchronous_commit = local; INSERT INTO idempotency_record (created_at, "
       "lease_expires_at, ttl_seconds, lease_ms, attempt_number, attempt_hash, flags, state, "
-      "merchant_id, idempotency_key, fingerprint, operation) SELECT now(), 1, now() - interval '1 "
+      "merchant_id, idempotency_key, fingerprint, operation) SELECT now(), now() - interval '1 "
       "h', 60, 1000, 1, gen_random_uuid(), 0, 1, 'm1', 'order-1', "
       "decode(repeat('07', 32), 'hex'), 'POST /orders'");
   const std::unique_ptr<Store> patient = NewStore(PatientOptions());

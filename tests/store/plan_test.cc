@@ -183,10 +183,10 @@ class PlanTest : public PostgresFixture {
   PlanTest() { Sql("ALTER TABLE idempotency_record SET (autovacuum_enabled = off)"); }
 
   void Load() {
-    Sql("INSERT INTO idempotency_record (created_at, fencing_token, lease_expires_at, ttl_seconds, "
+    Sql("INSERT INTO idempotency_record (created_at, lease_expires_at, ttl_seconds, "
         "lease_ms, attempt_number, attempt_hash, flags, state, merchant_id, idempotency_key, "
         "fingerprint, operation) "
-        "SELECT clock_timestamp(), n, clock_timestamp(), 86400, 60000, 1, gen_random_uuid(), 0, 1, "
+        "SELECT clock_timestamp(), clock_timestamp(), 86400, 60000, 1, gen_random_uuid(), 0, 1, "
         "'m' || n % 50, gen_random_uuid()::text, sha256(n::text::bytea), 'POST /orders' "
         "FROM generate_series(1, 5000) AS n");
   }

@@ -175,9 +175,9 @@ TEST_F(ForeignLockTest, OwnerTimesOutAloneWhenAnotherHoldsTheRow) {
 TEST_F(ForeignLockTest, BeginTimesOutAloneWhenAnotherInsertsTheKey) {
   RawSession other(conninfo());
   other.Sql(
-      "BEGIN; INSERT INTO idempotency_record (created_at, fencing_token, lease_expires_at, "
+      "BEGIN; INSERT INTO idempotency_record (created_at, lease_expires_at, "
       "ttl_seconds, lease_ms, attempt_number, attempt_hash, flags, state, merchant_id, "
-      "idempotency_key, fingerprint, operation) SELECT now(), 1, now(), 60, 1000, 1, "
+      "idempotency_key, fingerprint, operation) SELECT now(), now(), 60, 1000, 1, "
       "gen_random_uuid(), 0, 1, 'm1', 'key-0005', sha256(''), 'POST /orders'");
   ExpectOnlyFault(Begin(Requests("", 8, kMaxItems)), 5, Fault::kLockTimeout);
 }

@@ -120,9 +120,9 @@ TEST_F(PostgresRace, TakeoverReadsTheClockAfterItsWaitForTheRow) {
 TEST_F(PostgresRace, BatchThatWaitedForOneKeyReadsTheClockAnewForTheNext) {
   ForeignTransaction foreign(subject_.conninfo());
   foreign.Exec(
-      "INSERT INTO idempotency_record (created_at, fencing_token, lease_expires_at, ttl_seconds, "
+      "INSERT INTO idempotency_record (created_at, lease_expires_at, ttl_seconds, "
       "lease_ms, attempt_number, attempt_hash, flags, state, merchant_id, idempotency_key, "
-      "fingerprint, operation) VALUES (now(), 1, now(), 1, 1, 1, gen_random_uuid(), 0, 1, 'm1', "
+      "fingerprint, operation) VALUES (now(), now(), 1, 1, 1, gen_random_uuid(), 0, 1, 'm1', "
       "'order-1', '', '')");
   const std::vector<BeginItem> items = {Request("order-1", "first"), Request("order-2", "first")};
   BatchResults<BeginResult> results;
@@ -184,7 +184,7 @@ TEST_F(PostgresRace, LateCompleteThatWaitedForATakeoverLosesToIt) {
   Begin(Request("order-1", "first"));
   ForeignTransaction foreign(subject_.conninfo());
   foreign.Exec(
-      "UPDATE idempotency_record SET attempt_number = 2, fencing_token = fencing_token + 1, "
+      "UPDATE idempotency_record SET attempt_number = 2, "
       "attempt_hash = gen_random_uuid()");
   OwnerVerdict verdict = OwnerVerdict::kRecorded;
   std::thread thread([&] { verdict = Complete("order-1", "first"); });

@@ -54,7 +54,7 @@ std::shared_ptr<const Record> InsertedRecord(const BeginItem& item, RowReader& r
   record->lease_duration = item.lease_duration;
   record->created_at = row.Timestamp();
   record->started_at = record->created_at;
-  record->fencing_token = row.Int8();
+  record->fencing_token = absl::ToUnixMicros(record->created_at);
   record->lease_expires_at = row.Timestamp();
   return record;
 }
@@ -69,8 +69,8 @@ std::optional<PipelineFailure> Insert(BatchRun& run, BeginBatch& batch, PlacesVi
       return outcome.failure;
     }
     const PGresult* rows = outcome.results.back().get();
-    absl::Status status = CheckShape(rows, {PgType::kText, PgType::kText, PgType::kTimestamptz,
-                                            PgType::kInt8, PgType::kTimestamptz});
+    absl::Status status = CheckShape(
+        rows, {PgType::kText, PgType::kText, PgType::kTimestamptz, PgType::kTimestamptz});
     // The rows come in the order of the items, some items without a row.
     auto place = part.begin();
     for (int i = 0; status.ok() && i < PQntuples(rows); ++i) {

@@ -104,17 +104,19 @@ int16_t EncodeFlags(bool hold, bool has_unknown_attempts, int32_t fingerprint_sc
 
 std::string EncodeAnswer(const Answer* answer) {
   if (answer == nullptr) return std::string();
-  stored::StoredAnswer message;
   if (const auto* outcome = std::get_if<Outcome>(answer)) {
-    ToStored(*outcome, *message.mutable_outcome());
-  } else {
-    ToStored(std::get<Failure>(*answer), *message.mutable_failure());
+    stored::StoredOutcome message;
+    ToStored(*outcome, message);
+    return message.SerializeAsString();
   }
+  stored::StoredFailure message;
+  ToStored(std::get<Failure>(*answer), message);
   return message.SerializeAsString();
 }
 
 std::string EncodeHistory(const Record& record) {
   stored::StoredHistory message;
+  message.set_fencing_token_offset(record.fencing_token - absl::ToUnixMicros(record.created_at));
   if (record.started_at != record.created_at) {
     message.set_started_at_us(absl::ToUnixMicros(record.started_at));
   }
@@ -159,18 +161,17 @@ absl::StatusOr<std::shared_ptr<const Answer>> DecodeAnswer(absl::string_view byt
     if (!bytes.empty()) return absl::InternalError("an unfinished record has an answer");
     return nullptr;
   }
-  stored::StoredAnswer message;
-  if (!Parse(bytes, message)) return absl::InternalError("the answer cannot be parsed");
-  Answer answer;
-  if (message.has_outcome()) {
-    answer = FromStored(message.outcome());
-  } else {
-    // A message with neither has the disposition 0 here, which is refused.
-    std::optional<Failure> failure = FromStored(message.failure());
-    if (!failure.has_value()) return absl::InternalError("the answer is of no known kind");
-    answer = *std::move(failure);
+  if (state == RecordState::kCompleted) {
+    stored::StoredOutcome message;
+    if (!Parse(bytes, message)) return absl::InternalError("the outcome cannot be parsed");
+    return std::make_shared<const Answer>(FromStored(message));
   }
-  if (StateAfter(answer) != state) return absl::InternalError("the answer is another state's");
+  stored::StoredFailure message;
+  if (!Parse(bytes, message)) return absl::InternalError("the failure cannot be parsed");
+  std::optional<Failure> failure = FromStored(message);
+  if (!failure.has_value()) return absl::InternalError("the failure is of no known kind");
+  Answer answer = *std::move(failure);
+  if (StateAfter(answer) != state) return absl::InternalError("the failure is another state's");
   return std::make_shared<const Answer>(std::move(answer));
 }
 
@@ -179,6 +180,7 @@ absl::Status DecodeHistory(absl::string_view bytes, Record& record) {
   if (!Parse(bytes, message)) return absl::InternalError("the history cannot be parsed");
   record.started_at = message.started_at_us() == 0 ? record.created_at
                                                    : absl::FromUnixMicros(message.started_at_us());
+  record.fencing_token = absl::ToUnixMicros(record.created_at) + message.fencing_token_offset();
   for (const std::string& earlier : message.earlier_attempts()) {
     if (!CopyBytes(earlier, record.earlier_attempts.emplace_back().bytes)) {
       return absl::InternalError("an earlier attempt is not of 16 bytes");
@@ -222,7 +224,6 @@ absl::StatusOr<Record> DecodeRecord(const RecordKey& key, RowReader& row) {
   Record record;
   record.key = key;
   record.created_at = row.Timestamp();
-  record.fencing_token = row.Int8();
   record.lease_expires_at = row.Timestamp();
   record.ttl = absl::Seconds(row.Int4());
   record.lease_duration = absl::Milliseconds(row.Int4());
@@ -257,17 +258,16 @@ absl::StatusOr<Record> DecodeRecord(const RecordKey& key, RowReader& row) {
 Params EncodeRows(absl::Span<const RowToWrite> rows) {
   const size_t n = rows.size();
   ArrayParam merchant(PgType::kText, n), key(PgType::kText, n), created(PgType::kTimestamptz, n),
-      token(PgType::kInt8, n), lease_end(PgType::kTimestamptz, n), ttl(PgType::kInt4, n),
-      lease(PgType::kInt4, n), number(PgType::kInt4, n), attempt(PgType::kUuid, n),
-      flags(PgType::kInt2, n), state(PgType::kInt2, n), finished(PgType::kTimestamptz, n),
-      outcome(PgType::kBytea, n), history(PgType::kBytea, n), labels(PgType::kBytea, n),
-      fingerprint(PgType::kBytea, n), operation(PgType::kText, n);
+      lease_end(PgType::kTimestamptz, n), ttl(PgType::kInt4, n), lease(PgType::kInt4, n),
+      number(PgType::kInt4, n), attempt(PgType::kUuid, n), flags(PgType::kInt2, n),
+      state(PgType::kInt2, n), finished(PgType::kTimestamptz, n), outcome(PgType::kBytea, n),
+      history(PgType::kBytea, n), labels(PgType::kBytea, n), fingerprint(PgType::kBytea, n),
+      operation(PgType::kText, n);
   for (const RowToWrite& row : rows) {
     const Record& record = *row.record;
     merchant.Bytes(record.key.merchant_id);
     key.Bytes(record.key.idempotency_key);
     created.Timestamp(record.created_at);
-    token.Int8(record.fencing_token);
     lease_end.Timestamp(record.lease_expires_at);
     ttl.Int4(static_cast<int32_t>(absl::ToInt64Seconds(record.ttl)));
     lease.Int4(static_cast<int32_t>(absl::ToInt64Milliseconds(record.lease_duration)));
@@ -288,7 +288,7 @@ Params EncodeRows(absl::Span<const RowToWrite> rows) {
   }
   Params params;
   params.Add(std::move(merchant)).Add(std::move(key)).Add(std::move(created));
-  params.Add(std::move(token)).Add(std::move(lease_end)).Add(std::move(ttl)).Add(std::move(lease));
+  params.Add(std::move(lease_end)).Add(std::move(ttl)).Add(std::move(lease));
   params.Add(std::move(number)).Add(std::move(attempt)).Add(std::move(flags));
   params.Add(std::move(state)).Add(std::move(finished)).Add(std::move(outcome));
   params.Add(std::move(history)).Add(std::move(labels)).Add(std::move(fingerprint));

@@ -23,10 +23,10 @@ PipelineFailure BrokenAnswer(absl::string_view message) {
 absl::StatusOr<std::vector<FoundRow>> FindRows(BatchRun& run, const Keys& keys, PlacesView places,
                                                const PGresult* result) {
   RETURN_IF_ERROR(
-      CheckShape(result, {PgType::kInt4, PgType::kTimestamptz, PgType::kInt8, PgType::kTimestamptz,
-                          PgType::kInt4, PgType::kInt4, PgType::kInt4, PgType::kUuid, PgType::kInt2,
-                          PgType::kInt2, PgType::kTimestamptz, PgType::kBytea, PgType::kBytea,
-                          PgType::kBytea, PgType::kBytea, PgType::kText, PgType::kTimestamptz}));
+      CheckShape(result, {PgType::kInt4, PgType::kTimestamptz, PgType::kTimestamptz, PgType::kInt4,
+                          PgType::kInt4, PgType::kInt4, PgType::kUuid, PgType::kInt2, PgType::kInt2,
+                          PgType::kTimestamptz, PgType::kBytea, PgType::kBytea, PgType::kBytea,
+                          PgType::kBytea, PgType::kText, PgType::kTimestamptz}));
   std::vector<FoundRow> found(places.size());
   std::vector<bool> is_broken(places.size());
   for (size_t i = 0; i < places.size(); ++i) found[i].place = places[i];
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<FoundRow>> FindRows(BatchRun& run, const Keys& keys, 
     const auto at = static_cast<size_t>(row.Int4()) - 1;
     if (!row.status().ok() || at >= places.size()) return absl::InternalError("a row out of place");
     if (row.IsNull()) {  // created_at: the key has no row
-      RowReader reading(result, i, 16);
+      RowReader reading(result, i, 15);
       found[at].now = reading.Timestamp();
       continue;
     }

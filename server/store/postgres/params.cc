@@ -72,13 +72,6 @@ void ArrayParam::Int4(int32_t value) {
   Append32(static_cast<uint32_t>(value));
 }
 
-void ArrayParam::Int8(int64_t value) {
-  IDEM_CHECK(element_ == PgType::kInt8);
-  ++added_;
-  Append32(8);
-  Append64(static_cast<uint64_t>(value));
-}
-
 void ArrayParam::Timestamp(absl::Time value) {
   IDEM_CHECK(element_ == PgType::kTimestamptz);
   ++added_;

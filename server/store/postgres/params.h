@@ -41,7 +41,6 @@ class ArrayParam {
   void Uuid(const std::array<uint8_t, 16>& uuid);
   void Int2(int16_t value);
   void Int4(int32_t value);
-  void Int8(int64_t value);
   void Timestamp(absl::Time value);
   void Null();
 
