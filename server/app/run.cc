@@ -1,5 +1,7 @@
 #include "server/app/run.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -41,6 +43,12 @@ void PrintDevLines(const Replica& replica, const PrivatePostgres& postgres, bool
             << (ephemeral ? "Its data is gone when it stops" : "Its data stays in ")
             << (ephemeral ? "" : postgres.directory()) << ". Stop it with Ctrl-C.\n"
             << "\nIn another terminal, line by line:\n";
+  // Set by ./dev when the only grpcurl is the one that it installed in the clone.
+  if (const char* const grpcurl = std::getenv("IDEMPOTENCY_GRPCURL"); grpcurl != nullptr) {
+    const std::string directory = std::filesystem::path(grpcurl).parent_path().string();
+    std::cout << "\n# 0. Your shell has no grpcurl of its own.\nexport PATH=\"" << directory
+              << ":$PATH\"\n";
+  }
   int number = 0;
   for (const DevLine& line : DevLines(replica.address(), RandomUuidText().substr(0, 8))) {
     std::cout << "\n# " << ++number << ". " << line.explanation << "\n" << line.command << "\n";
