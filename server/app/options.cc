@@ -44,7 +44,10 @@ struct Raw {
 
 CLI::Option* AddText(CLI::App* app, const std::string& name, std::string& value,
                      const std::string& meaning) {
-  return app->add_option(absl::StrCat("--", name), value, meaning)->envname(EnvironmentName(name));
+  return app->add_option(absl::StrCat("--", name), value, meaning)
+      ->envname(EnvironmentName(name))
+      // Given twice, as by a wrapper's defaults and a person: the last one counts.
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
 void AddDatabaseUrl(CLI::App* app, Settings& settings) {
