@@ -122,7 +122,10 @@ std::optional<ExitText> CheckServe(const CommandLine& line, const Raw& raw) {
 
 bool IsLoopback(absl::string_view address) {
   const absl::string_view host = address.substr(0, address.rfind(':'));
-  return host == "localhost" || host == "[::1]" || absl::StartsWith(host, "127.");
+  // By number, or by the one name that is always this machine's: 127.example.com may be anybody's.
+  return host == "localhost" || host == "[::1]" ||
+         (absl::StartsWith(host, "127.") &&
+          host.find_first_not_of("0123456789.") == absl::string_view::npos);
 }
 
 std::optional<ExitText> CheckDev(const CommandLine& line) {

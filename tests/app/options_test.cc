@@ -1,0 +1,238 @@
+#include "server/app/options.h"
+
+#include <stdlib.h>
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/app/tuning.h"
+
+namespace idempotency {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kUrl[] = "--database-url=host=db password=hunter2";
+
+std::vector<std::string> Serve(std::vector<std::string> more) {
+  std::vector<std::string> arguments = {"serve", "--insecure", "--durability=local", kUrl};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+// REQUIRES: the arguments are good.
+CommandLine Parsed(const std::vector<std::string>& arguments) {
+  auto parsed = ParseCommandLine(arguments);
+  if (const auto* text = std::get_if<ExitText>(&parsed)) {
+    ADD_FAILURE() << text->text;
+    return {};
+  }
+  return std::get<CommandLine>(std::move(parsed));
+}
+
+// REQUIRES: the arguments are not to run anything.
+ExitText Refused(const std::vector<std::string>& arguments) {
+  auto parsed = ParseCommandLine(arguments);
+  if (std::holds_alternative<CommandLine>(parsed)) {
+    ADD_FAILURE() << "was taken";
+    return {};
+  }
+  return std::get<ExitText>(std::move(parsed));
+}
+
+// An environment variable for the length of a test.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* const name_;
+};
+
+TEST(Options, ServeNeedsToBeToldTheDurability) {
+  const ExitText refused = Refused({"serve", "--insecure", kUrl});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.text, HasSubstr("--durability"));
+}
+
+TEST(Options, ReplicatedIsNotInThisVersion) {
+  const ExitText refused = Refused({"serve", "--insecure", kUrl, "--durability=replicated"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.text, HasSubstr("not in this version"));
+}
+
+TEST(Options, ServeNeedsToBeToldInsecure) {
+  const ExitText refused = Refused({"serve", "--durability=local", kUrl});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.text, HasSubstr("--insecure"));
+}
+
+TEST(Options, ServeAndMigrateNeedADatabase) {
+  EXPECT_THAT(Refused({"serve", "--insecure", "--durability=local"}).text,
+              HasSubstr("--database-url"));
+  EXPECT_THAT(Refused({"migrate"}).text, HasSubstr("--database-url"));
+}
+
+TEST(Options, ServeHasSafeDefaults) {
+  const CommandLine line = Parsed(Serve({}));
+  EXPECT_EQ(line.command, Command::kServe);
+  EXPECT_EQ(line.settings.listen, "127.0.0.1:50051");
+  EXPECT_EQ(line.settings.database_url, "host=db password=hunter2");
+  EXPECT_EQ(line.settings.log_level, LogLevel::kInfo);
+  EXPECT_EQ(line.settings.bounds.ttl.standard, absl::Hours(24));
+  EXPECT_EQ(line.settings.engine.policy.replay_window, absl::Hours(1));
+  EXPECT_EQ(line.settings.engine.policy.shortest_lease, absl::Seconds(1));
+}
+
+TEST(Options, EverySettingTakesItsDefaultFromTheCommandLine) {
+  Settings defaults;
+  for (const Tunable& tunable : Tunables(&defaults)) {
+    SCOPED_TRACE(tunable.name);
+    (void)Parsed(Serve({"--" + tunable.name + "=" + ValueText(tunable)}));
+  }
+}
+
+TEST(Options, EverySettingIsRefusedOutOfItsBoundsAndNamed) {
+  Settings defaults;
+  for (const Tunable& tunable : Tunables(&defaults)) {
+    SCOPED_TRACE(tunable.name);
+    for (const std::string value : {"-1", "-1s", "x", "999999999999", "99999h", "inf"}) {
+      const ExitText refused = Refused(Serve({"--" + tunable.name + "=" + value}));
+      EXPECT_EQ(refused.status, 2);
+      EXPECT_THAT(refused.text, HasSubstr("--" + tunable.name));
+    }
+  }
+}
+
+TEST(Options, ASettingIsTakenFromTheEnvironment) {
+  const Variable variable("IDEMPOTENCY_REPLAY_WINDOW", "2h");
+  const Variable url("IDEMPOTENCY_DATABASE_URL", "host=other");
+  const CommandLine line = Parsed({"serve", "--insecure", "--durability=local"});
+  EXPECT_EQ(line.settings.engine.policy.replay_window, absl::Hours(2));
+  EXPECT_EQ(line.settings.database_url, "host=other");
+}
+
+TEST(Options, AFlagWinsOverTheEnvironment) {
+  const Variable variable("IDEMPOTENCY_LANES", "5");
+  EXPECT_EQ(Parsed(Serve({"--lanes=3"})).settings.engine.lanes, 3);
+}
+
+TEST(Options, TheLastOfTwoFlagsWins) {
+  EXPECT_EQ(Parsed(Serve({"--lanes=3", "--lanes=4"})).settings.engine.lanes, 4);
+}
+
+TEST(Options, UnderscoresAreDashes) {
+  EXPECT_EQ(Parsed(Serve({"--queue_max_items=100"})).settings.engine.queue_max_items, 100u);
+}
+
+TEST(Options, AWrongVariableIsNamed) {
+  const Variable variable("IDEMPOTENCY_SKEW_MARGIN", "soon");
+  EXPECT_THAT(Refused(Serve({})).text, HasSubstr("IDEMPOTENCY_SKEW_MARGIN"));
+}
+
+TEST(Options, TheReplayWindowIsAtLeastTenMinutes) {
+  EXPECT_EQ(Parsed(Serve({"--replay-window=10m"})).settings.engine.policy.replay_window,
+            absl::Minutes(10));
+  EXPECT_EQ(Refused(Serve({"--replay-window=599999ms"})).status, 2);
+}
+
+TEST(Options, TestsMayGoBelowTheBounds) {
+  const CommandLine line =
+      Parsed(Serve({"--unsafe-test-bounds", "--replay-window=1s", "--lease-min-duration=100ms"}));
+  EXPECT_EQ(line.settings.engine.policy.replay_window, absl::Seconds(1));
+  EXPECT_EQ(line.settings.engine.policy.shortest_lease, absl::Milliseconds(100));
+  EXPECT_EQ(Refused(Serve({"--unsafe-test-bounds", "--replay-window=0"})).status, 2);
+}
+
+TEST(Options, TheDefaultLiesBetweenItsBounds) {
+  EXPECT_THAT(Refused(Serve({"--ttl-max=23h"})).text, HasSubstr("--ttl-default"));
+  EXPECT_THAT(Refused(Serve({"--lease-min-duration=2m"})).text,
+              HasSubstr("--lease-default-duration"));
+}
+
+TEST(Options, WaitsAreAtMostHalfOfTheCalls) {
+  EXPECT_EQ(
+      Parsed(Serve({"--waits-max=100", "--calls-in-flight-max=200"})).settings.engine.waits_max,
+      100u);
+  EXPECT_THAT(Refused(Serve({"--waits-max=101", "--calls-in-flight-max=200"})).text,
+              HasSubstr("--waits-max"));
+}
+
+TEST(Options, PurgingUnsettledRecordsIsOffOrAtLeast90Days) {
+  EXPECT_EQ(Parsed(Serve({"--purge-unsettled-after=off"})).settings.engine.purge_unsettled_after,
+            absl::InfiniteDuration());
+  EXPECT_EQ(Parsed(Serve({"--purge-unsettled-after=2160h"})).settings.engine.purge_unsettled_after,
+            absl::Hours(2160));
+  EXPECT_EQ(Refused(Serve({"--purge-unsettled-after=2159h"})).status, 2);
+}
+
+TEST(Options, AnUnknownFlagIsNamed) {
+  const ExitText refused = Refused(Serve({"--nonsense"}));
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.text, HasSubstr("--nonsense"));
+}
+
+TEST(Options, NoMessageRepeatsThePassword) {
+  for (const char* wrong : {"--nonsense", "--lanes=x", "--log-level=loud", "--ttl-max=1m"}) {
+    EXPECT_THAT(Refused(Serve({wrong})).text, Not(HasSubstr("hunter2")));
+  }
+}
+
+TEST(Options, WithoutASubcommandItSaysWhatThereIs) {
+  EXPECT_EQ(Refused({}).status, 2);
+  const ExitText help = Refused({"--help"});
+  EXPECT_EQ(help.status, 0);
+  EXPECT_THAT(help.text, AllOf(HasSubstr("serve"), HasSubstr("dev"), HasSubstr("migrate"),
+                               HasSubstr("version")));
+}
+
+TEST(Options, HelpOfServeShowsEverySettingWithBoundAndVariable) {
+  const ExitText help = Refused({"serve", "--help"});
+  EXPECT_EQ(help.status, 0);
+  Settings defaults;
+  for (const Tunable& tunable : Tunables(&defaults)) {
+    EXPECT_THAT(help.text, AllOf(HasSubstr("--" + tunable.name), HasSubstr(BoundsText(tunable))));
+  }
+  EXPECT_THAT(help.text, HasSubstr("IDEMPOTENCY_QUEUE_MAX_BYTES"));
+}
+
+TEST(Options, DevListensOnLoopbackOnly) {
+  EXPECT_EQ(Refused({"dev", "--listen=0.0.0.0:50051"}).status, 2);
+  EXPECT_EQ(Refused({"dev", "--listen=127.evil.example:50051"}).status, 2);
+  for (const char* address : {"127.0.0.1:1", "localhost:1", "[::1]:1"}) {
+    EXPECT_EQ(Parsed({"dev", std::string("--listen=") + address}).settings.listen, address);
+  }
+}
+
+TEST(Options, DevKnowsWhetherAnAddressWasAskedFor) {
+  EXPECT_FALSE(Parsed({"dev"}).dev.is_listen_given);
+  EXPECT_TRUE(Parsed({"dev", "--listen=127.0.0.1:50051"}).dev.is_listen_given);
+}
+
+TEST(Options, DevKeepsItsDataUnlessToldOtherwise) {
+  EXPECT_FALSE(Parsed({"dev"}).dev.ephemeral);
+  EXPECT_TRUE(Parsed({"dev", "--ephemeral"}).dev.ephemeral);
+  EXPECT_EQ(Refused({"dev", "--ephemeral", "--directory=/tmp/x"}).status, 2);
+}
+
+TEST(Options, DevIsQuiet) {
+  EXPECT_EQ(Parsed({"dev"}).settings.log_level, LogLevel::kWarn);
+  EXPECT_EQ(Parsed({"dev", "--log-level=debug"}).settings.log_level, LogLevel::kDebug);
+}
+
+TEST(Options, MigrateAndVersionAreTheirOwn) {
+  EXPECT_EQ(Parsed({"version"}).command, Command::kVersion);
+  const CommandLine line = Parsed({"migrate", kUrl});
+  EXPECT_EQ(line.command, Command::kMigrate);
+  EXPECT_EQ(line.settings.database_url, "host=db password=hunter2");
+}
+
+}  // namespace
+}  // namespace idempotency
