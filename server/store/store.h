@@ -35,6 +35,10 @@ namespace idempotency {
 struct BeginResult {
   BeginVerdict verdict = BeginVerdict::kInProgress;
   bool repeated = false;
+  // With kStarted: this call wrote the attempt, in this run or possibly in an earlier one whose
+  // commit's answer was lost; then `repeated` may be set, too. A takeover or resume is reported
+  // when this is set: once too often is better than never.
+  bool wrote_attempt = false;
   std::shared_ptr<const Record> record;  // as it stands now; never null
   absl::Time now;                        // the database's reading that belongs to it
 };

@@ -17,7 +17,8 @@ Record InProgress() {
   return record;
 }
 BeginResult FirstTold(BeginVerdict verdict, Record record, absl::Time now = kNow) {
-  return {verdict, false, std::make_shared<const Record>(std::move(record)), now};
+  return {
+      .verdict = verdict, .record = std::make_shared<const Record>(std::move(record)), .now = now};
 }
 
 TEST(Coalesce, OtherAttemptIsToldInProgress) {

@@ -68,6 +68,21 @@ TEST_P(StoreConformance, BeginRepeatsForItsOwnAttempt) {
   EXPECT_EQ(again.record->lease_expires_at, first.record->lease_expires_at);
 }
 
+TEST_P(StoreConformance, BeginTellsWhetherItWroteTheAttempt) {
+  EXPECT_TRUE(Begin("order-1", 1).wrote_attempt);
+  EXPECT_FALSE(Begin("order-1", 1).wrote_attempt);
+  EXPECT_FALSE(Begin("order-1", 2).wrote_attempt);
+  PassLease();
+  const BeginResult resumed = Begin("order-1", 1);
+  EXPECT_TRUE(resumed.repeated);
+  EXPECT_TRUE(resumed.wrote_attempt);
+  PassLease();
+  EXPECT_TRUE(Begin("order-1", 2).wrote_attempt);
+  EXPECT_FALSE(Begin("order-1", 2).wrote_attempt);
+  Complete("order-1", 2);
+  EXPECT_FALSE(Begin("order-1", 3).wrote_attempt);
+}
+
 // Two callers with the same body: the attempt decides who has won, not the fingerprint.
 TEST_P(StoreConformance, SameBodyDoesNotMakeTheLoserAWinner) {
   EXPECT_EQ(Begin("order-1", 1).verdict, BeginVerdict::kStarted);

@@ -188,6 +188,7 @@ TEST_F(LostCommitTest, BeginFindsItselfWhenItsConnectionIsTerminated) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->verdict, BeginVerdict::kStarted);
   EXPECT_TRUE(result->repeated);
+  EXPECT_TRUE(result->wrote_attempt);
   EXPECT_EQ(result->record->attempt_number, 1);
   EXPECT_EQ(metrics().Value(Metric::kCommitRetried), 1);
 }
@@ -254,6 +255,7 @@ TEST_F(LostCommitTest, NextAttemptFindsItselfWhenItsConnectionIsTerminated) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->verdict, BeginVerdict::kStarted);
   EXPECT_TRUE(result->repeated);
+  EXPECT_TRUE(result->wrote_attempt);  // so that the takeover is reported
   EXPECT_EQ(result->record->attempt_number, 2);
   EXPECT_EQ(result->record->unknown_attempts, 1);
 }

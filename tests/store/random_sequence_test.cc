@@ -54,7 +54,8 @@ std::string Asked(const OwnerItem& item) {
 }
 
 std::string Told(const BeginResult& result) {
-  return absl::StrCat(Describe(result.verdict), result.repeated ? " repeated" : "", "\nread at ",
+  return absl::StrCat(Describe(result.verdict), result.repeated ? " repeated" : "",
+                      result.wrote_attempt ? " written" : "", "\nread at ",
                       absl::FormatTime(result.now), "\n", Describe(result.record.get()));
 }
 
@@ -242,8 +243,9 @@ TEST_F(RandomSequence, PostgresAnswersAsTheModelDoes) {
   // A sequence that does not come by every answer tests less than it says.
   std::cout << operations_ << " operations in " << step_ << " steps\n";
   for (const auto& [verdict, count] : verdicts_) std::cout << count << " " << verdict << "\n";
-  for (const char* verdict : {"Begin started",
+  for (const char* verdict : {"Begin started written",
                               "Begin started repeated",
+                              "Begin started repeated written",
                               "Begin replay",
                               "Begin in_progress",
                               "Begin KEY_REUSED",

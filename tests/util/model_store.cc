@@ -185,8 +185,9 @@ BatchResults<Result> ModelDatabase::Run(BatchKind kind, absl::Span<const Item* c
 
 BeginResult ModelDatabase::BeginLocked(const BeginItem& item) {
   ModelBegin decision = ModelDecideBegin(FindLocked(item.key), item, now_, policy_);
-  if (decision.row.has_value()) rows_.insert_or_assign(item.key, *std::move(decision.row));
   BeginResult result;
+  result.wrote_attempt = decision.row.has_value();
+  if (decision.row.has_value()) rows_.insert_or_assign(item.key, *std::move(decision.row));
   result.verdict = decision.verdict;
   result.repeated = decision.repeated;
   result.record = std::make_shared<const Record>(*FindLocked(item.key));

@@ -57,6 +57,8 @@ class BatchRun {
   // Notes that a write of the item was committed, or may have been.
   void MarkWritten(size_t place) { written_[place] = true; }
   void MarkWritten(PlacesView places);
+  // In this run or an earlier one.
+  bool MayBeWritten(size_t place) const { return written_[place]; }
 
   // Runs `once`, the whole batch from its beginning, until every place has an answer or a fault
   // that may stand. Clears all answers before each run.

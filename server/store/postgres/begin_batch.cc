@@ -83,6 +83,7 @@ std::optional<PipelineFailure> Insert(BatchRun& run, BeginBatch& batch, PlacesVi
       }
       BeginResult result;
       result.verdict = BeginVerdict::kStarted;
+      result.wrote_attempt = true;
       result.record = InsertedRecord(*batch.items[*place], row);
       result.now = result.record->created_at;
       status = row.status();
@@ -113,8 +114,10 @@ std::optional<PipelineFailure> BeginOnce(const Policy& policy, BatchRun& run, Be
     return std::move(decision.next);
   };
   const auto answer = [&](const FoundRow& row) {
-    batch.results[row.place].record = row.record;
-    batch.results[row.place].now = row.now;
+    BeginResult& result = batch.results[row.place];
+    result.wrote_attempt = result.verdict == BeginVerdict::kStarted && run.MayBeWritten(row.place);
+    result.record = row.record;
+    result.now = row.now;
     run.MarkAnswered(row.place);
   };
 
