@@ -110,7 +110,8 @@ TEST(Lifecycle, CompleteThatIsQueuedWhenTheServerDrainsIsRecorded) {
     return waiting.ok() && *waiting != "0";
   }));
   replicas.process(0).Signal(SIGTERM);
-  EXPECT_TRUE(Eventually([&] { return replicas.client(0).Begin(BeginOf("l", "a")).reason != ""; }));
+  EXPECT_TRUE(
+      Eventually([&] { return !replicas.client(0).Begin(BeginOf("l", "a")).reason.empty(); }));
   EXPECT_TRUE(replicas.process(0).Running());
   lock.Release();
   caller.join();
