@@ -12,7 +12,7 @@ namespace idempotency::bench {
 // the position of the highest one chooses the row, the kBits after it the place in the row.
 size_t Histogram::BucketOf(uint64_t value) {
   if (value < kPerPower) return value;
-  const int shift = std::bit_width(value) - 1 - kBits;
+  const int shift = static_cast<int>(std::bit_width(value)) - 1 - kBits;
   return static_cast<size_t>(shift + 1) * kPerPower + ((value >> shift) - kPerPower);
 }
 
