@@ -3,11 +3,22 @@
 #include "server/base/check.h"
 
 namespace idempotency {
+namespace {
+
+// Fetched once: EVP_sha256() stands for a search through OpenSSL's providers at every use, which
+// took as long as hashing a key.
+const EVP_MD* Sha256Algorithm() {
+  static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  IDEM_CHECK(algorithm != nullptr) << "no SHA-256";
+  return algorithm;
+}
+
+}  // namespace
 
 // OpenSSL's digest calls fail only when memory is gone or no provider is loaded.
 Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
   IDEM_CHECK(context_ != nullptr) << "no memory for a digest";
-  IDEM_CHECK(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1) << "no SHA-256";
+  IDEM_CHECK(EVP_DigestInit_ex(context_.get(), Sha256Algorithm(), nullptr) == 1) << "no SHA-256";
 }
 
 Sha256& Sha256::Bytes(absl::string_view bytes) {
