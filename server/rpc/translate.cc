@@ -71,14 +71,15 @@ void ToPreviousAttempt(const PreviousAttempt& previous, BodyView view,
   if (previous.failure.has_value()) ToFailure(*previous.failure, view, message->mutable_failure());
 }
 
-void ToStarted(const BeginResult& result, absl::string_view attempt_id, v1::Started* started) {
+void ToStarted(const BeginResult& result, const Uuid& record_id, absl::string_view attempt_id,
+               v1::Started* started) {
   const Record& record = *result.record;
   started->set_attempt_id(std::string(attempt_id));
   started->set_attempt_number(record.attempt_number);
   started->set_fencing_token(record.fencing_token);
   *started->mutable_lease_remaining() = ToProtoDuration(LeaseRemaining(record, result.now));
   *started->mutable_lease_expire_time() = ToTimestamp(record.lease_expires_at);
-  started->set_downstream_key(UuidText(DownstreamKeyOf(RecordIdOf(record.key, record.created_at))));
+  started->set_downstream_key(UuidText(DownstreamKeyOf(record_id)));
   started->set_unknown_attempts(record.unknown_attempts);
   if (record.previous_attempt.has_value()) {
     ToPreviousAttempt(*record.previous_attempt, BodyView::kAsRecorded,
@@ -167,11 +168,12 @@ v1::RecordState VisibleState(const Record& record, absl::Time now, const Policy&
 void ToBeginResponse(const BeginResult& result, absl::string_view attempt_id, const Policy& policy,
                      v1::BeginResponse* response) {
   const Record& record = *result.record;
-  response->set_record_id(RecordIdText(record));
+  const Uuid record_id = RecordIdOf(record.key, record.created_at);
+  response->set_record_id(UuidText(record_id));
   response->set_on_lease_expiry(LeaseExpiryActionOf(record));
   switch (result.verdict) {
     case BeginVerdict::kStarted:
-      ToStarted(result, attempt_id, response->mutable_started());
+      ToStarted(result, record_id, attempt_id, response->mutable_started());
       return;
     case BeginVerdict::kReplay:
       ToReplay(record, response->mutable_replay());
