@@ -52,8 +52,8 @@ Uuid DownstreamKeyOf(const Uuid& record_id) {
   std::array<uint8_t, SHA_DIGEST_LENGTH> digest;
   // What UUIDv5 is made of; nothing secret hangs on it. Fetched once, see digest.cc.
   static const EVP_MD* const sha1 = EVP_MD_fetch(nullptr, "SHA1", nullptr);
-  IDEM_CHECK(sha1 != nullptr && EVP_Digest(name.data(), name.size(), digest.data(), nullptr, sha1,
-                                           nullptr) == 1)
+  IDEM_CHECK(sha1 != nullptr &&
+             EVP_Digest(name.data(), name.size(), digest.data(), nullptr, sha1, nullptr) == 1)
       << "SHA-1 failed";
   Uuid key;
   std::copy_n(digest.begin(), key.size(), key.begin());

@@ -71,8 +71,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& address
                                                       grpc::Service* service) {
   const absl::StatusOr<absl::string_view> host = HostOf(address);
   if (!host.ok()) return host.status();
-  // Debian builds Abseil with its search for deadlocks on. It would look at gRPC's locks alone, ours
-  // are not Abseil's, and took 4 % of the process's time.
+  // Debian builds Abseil with its search for deadlocks on. It would look at gRPC's locks alone,
+  // ours are not Abseil's, and took 4 % of the process's time.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
