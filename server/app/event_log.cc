@@ -4,14 +4,11 @@
 #include <variant>
 
 #include "absl/strings/escaping.h"
+#include "server/record/fault.h"
 #include "server/record/record_id.h"
 
 namespace idempotency {
 namespace {
-
-std::string RecordIdText(const RecordKey& key, absl::Time created_at) {
-  return UuidText(RecordIdOf(key, created_at));
-}
 
 absl::string_view HowItEnded(const Record& record) {
   if (!record.previous_attempt.has_value() || !record.previous_attempt->failure.has_value()) {
@@ -32,6 +29,30 @@ absl::string_view ReasonOf(OwnerVerdict verdict) {
     default:
       return "REFUSED";
   }
+}
+
+// What a line says of an answer, instead of its content.
+struct Evidence {
+  absl::string_view kind;
+  int32_t status_code = 0;
+  std::string response_id;
+  std::string content_sha256;
+};
+
+Evidence EvidenceOf(const Answer& answer) {
+  Evidence evidence;
+  const auto* outcome = std::get_if<Outcome>(&answer);
+  evidence.kind = outcome == nullptr ? "fail" : "complete";
+  const auto* failure = std::get_if<Failure>(&answer);
+  if (failure != nullptr && failure->outcome.has_value()) outcome = &*failure->outcome;
+  if (outcome != nullptr) {
+    evidence.status_code = outcome->status_code;
+    evidence.response_id = outcome->response_id;
+  }
+  const ContentDigest digest = DigestOf(answer);
+  evidence.content_sha256 = absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(digest.data()), digest.size()));
+  return evidence;
 }
 
 }  // namespace
@@ -60,11 +81,7 @@ void EventLog::OnResume(const Record& record) {
 }
 
 void EventLog::OnRefusedOutcome(const OwnerItem& item, const OwnerResult& result) {
-  if (item.answer == nullptr) return;
-  const auto* outcome = std::get_if<Outcome>(item.answer.get());
-  const auto* failure = std::get_if<Failure>(item.answer.get());
-  if (failure != nullptr && failure->outcome.has_value()) outcome = &*failure->outcome;
-  const ContentDigest digest = DigestOf(*item.answer);
+  const Evidence evidence = EvidenceOf(*item.answer);
   const std::string record_id =
       result.record == nullptr ? "" : RecordIdText(item.key, result.record->created_at);
   log_->Audit(
@@ -73,12 +90,24 @@ void EventLog::OnRefusedOutcome(const OwnerItem& item, const OwnerResult& result
        {"key", item.key.idempotency_key},
        {"record_id", record_id},
        {"reason", ReasonOf(result.verdict)},
-       {"kind", failure == nullptr ? "complete" : "fail"},
-       {"status_code", outcome == nullptr ? 0 : outcome->status_code},
-       {"response_id", outcome == nullptr ? std::string() : outcome->response_id},
-       {"content_sha256", absl::BytesToHexString(absl::string_view(
-                              reinterpret_cast<const char*>(digest.data()), digest.size()))},
+       {"kind", evidence.kind},
+       {"status_code", evidence.status_code},
+       {"response_id", evidence.response_id},
+       {"content_sha256", evidence.content_sha256},
        {"last_attempt_number", result.record == nullptr ? 0 : result.record->attempt_number}});
+}
+
+void EventLog::OnGivenUp(const OwnerItem& item, const absl::Status& why) {
+  const Evidence evidence = EvidenceOf(*item.answer);
+  log_->Audit(LogLevel::kError, "given_up",
+              {{"merchant", item.key.merchant_id},
+               {"key", item.key.idempotency_key},
+               {"kind", evidence.kind},
+               {"status_code", evidence.status_code},
+               {"response_id", evidence.response_id},
+               {"content_sha256", evidence.content_sha256},
+               {"effect_unknown", FaultOf(why) == Fault::kCommitUnknown},
+               {"detail", why.message()}});
 }
 
 void EventLog::OnSwept(const SweptRecord& swept) { WriteSwept("swept", swept); }

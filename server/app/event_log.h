@@ -1,5 +1,5 @@
-// What the engine reports, as log lines. Takeovers, resumes, sweeps and refused answers are audit
-// lines: they say what may have happened to money, and are never dropped.
+// What the engine reports, as log lines. Takeovers, resumes, sweeps and answers that were refused
+// or given up are audit lines: they say what may have happened to money, and are never dropped.
 //
 // No line holds a body, an attempt id or a fingerprint.
 #pragma once
@@ -17,6 +17,7 @@ class EventLog : public EngineEvents {
   void OnTakeover(const Record& record) override;
   void OnResume(const Record& record) override;
   void OnRefusedOutcome(const OwnerItem& item, const OwnerResult& result) override;
+  void OnGivenUp(const OwnerItem& item, const absl::Status& why) override;
   void OnSwept(const SweptRecord& swept) override;
   void OnPurgedUnsettled(const SweptRecord& purged) override;
   void OnMaintenanceFailed(const absl::Status& status) override;

@@ -36,6 +36,7 @@ namespace idempotency {
   X(kRenewNeedsResolution,"idempotency_renew_needs_resolution_total","Renews refused: past the takeover window")      \
   X(kRefusedKept,         "idempotency_refused_outcome_kept_total",  "refused answers kept on their record")          \
   X(kRefusedKeepFailed,   "idempotency_refused_outcome_keep_failed_total", "refused answers that could not be kept")  \
+  X(kOutcomeGivenUp,      "idempotency_outcome_given_up_total",      "Completes and Fails ended by a fault; see log") \
   X(kLookup,              "idempotency_lookup_total",                "Lookups answered")                              \
   X(kSwept,               "idempotency_swept_total",                 "attempts marked by the sweeper")                \
   X(kPurged,              "idempotency_purged_total",                "expired records deleted")                       \

@@ -1,7 +1,9 @@
 #include "server/engine/answers.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "server/base/check.h"
 
@@ -78,20 +80,31 @@ bool EndedUnknown(const PreviousAttempt& attempt) {
   return !attempt.failure.has_value() || attempt.failure->disposition == Disposition::kUnknown;
 }
 
-// A plain repeat leaves the lease as it was, so less than its whole duration is left; a resume has
-// just granted it. The duration is stored rounded up to milliseconds.
+// REQUIRES: the call wrote the attempt. A new attempt's lease was granted at its start, a resumed
+// one's long after it. The duration is stored rounded up, which makes the grant no later than it
+// was.
 bool IsResume(const BeginResult& result) {
   const Record& record = *result.record;
   return result.repeated && record.unknown_attempts > 0 &&
-         record.lease_expires_at - result.now > record.lease_duration - absl::Milliseconds(1);
+         record.lease_expires_at - record.lease_duration > record.started_at;
 }
 
 }  // namespace
 
 bool IsEvidence(const OwnerItem& item, const OwnerResult& result) {
-  return !item.IsRenew() && result.record != nullptr &&
-         (result.verdict == OwnerVerdict::kLeaseLost ||
-          result.verdict == OwnerVerdict::kOutcomeConflict);
+  if (item.IsRenew() || result.record == nullptr ||
+      (result.verdict != OwnerVerdict::kLeaseLost &&
+       result.verdict != OwnerVerdict::kOutcomeConflict)) {
+    return false;
+  }
+  const Record& record = *result.record;
+  const std::vector<AttemptHash>& earlier = record.earlier_attempts;
+  return record.attempt == item.attempt ||
+         std::find(earlier.begin(), earlier.end(), item.attempt) != earlier.end();
+}
+
+absl::Status RowIsLocked() {
+  return MakeFault(Fault::kLockTimeout, "another transaction holds the record's row");
 }
 
 Answers::Answers(Admission* admission, Metrics* metrics, EngineEvents* events)
@@ -117,7 +130,14 @@ void Answers::Give(std::unique_ptr<BeginCall> call, absl::StatusOr<BeginResult> 
 }
 
 void Answers::Give(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResult> result) {
-  if (result.ok()) metrics_->Add(MetricOf(call->item, *result));
+  if (result.ok()) {
+    metrics_->Add(MetricOf(call->item, *result));
+  } else if (!call->item.IsRenew() &&
+             (FaultOf(result.status()) == Fault::kLockTimeout || call->HasLeft())) {
+    // A fault that its caller is told is the caller's to repeat; this one might be nobody's.
+    metrics_->Add(Metric::kOutcomeGivenUp);
+    events_->OnGivenUp(call->item, result.status());
+  }
   Finish(std::move(call), std::move(result));
 }
 
@@ -127,11 +147,12 @@ void Answers::Give(std::unique_ptr<LookupCall> call, absl::StatusOr<LookupResult
 }
 
 void Answers::Report(const BeginResult& result) {
-  if (result.verdict != BeginVerdict::kStarted) return;
+  // Not by `repeated`: that is also what a Begin is told whose commit's answer was lost.
+  if (result.verdict != BeginVerdict::kStarted || !result.wrote_attempt) return;
   if (IsResume(result)) {
     metrics_->Add(Metric::kResume);
     events_->OnResume(*result.record);
-  } else if (!result.repeated && result.record->previous_attempt.has_value() &&
+  } else if (result.record->previous_attempt.has_value() &&
              EndedUnknown(*result.record->previous_attempt)) {
     metrics_->Add(Metric::kTakeover);
     events_->OnTakeover(*result.record);

@@ -15,8 +15,13 @@
 
 namespace idempotency {
 
-// Whether a refused Complete or Fail may be kept on its record.
+// Whether a refused Complete or Fail may be kept on its record: it came from one of the record's
+// own attempts, as far as they are known. (A stranger's would cost the database a transaction
+// each.)
 bool IsEvidence(const OwnerItem& item, const OwnerResult& result);
+
+// Nothing was done: the row stayed locked for as long as the call could be tried.
+absl::Status RowIsLocked();
 
 class Answers {
  public:
@@ -24,7 +29,9 @@ class Answers {
   Answers(Admission* admission, Metrics* metrics, EngineEvents* events);
 
   // REQUIRES: the call was let in by Admission::EnterCall. A fault kLockTimeout, which no caller is
-  // to see, is answered as kStoreUnavailable: both had no effect and ask to try again.
+  // to see, is answered as kStoreUnavailable: both had no effect and ask to try again. A Complete
+  // or Fail that ends with kLockTimeout, or with any fault when its caller has left, is reported as
+  // given up.
   void Give(std::unique_ptr<BeginCall> call, absl::StatusOr<BeginResult> result);
   void Give(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResult> result);
   void Give(std::unique_ptr<LookupCall> call, absl::StatusOr<LookupResult> result);

@@ -5,6 +5,7 @@
 
 #include "absl/hash/hash.h"
 #include "server/base/check.h"
+#include "server/record/limit.h"
 
 namespace idempotency {
 namespace {
@@ -51,6 +52,18 @@ OwnerCall::OwnerCall(OwnerItem item_in, CallTerms terms_in, OwnerDone done_in)
   hash = absl::HashOf(item.key);
   bytes = sizeof(OwnerCall) + BytesOf(item.key);
   if (item.answer != nullptr) bytes += BytesOf(*item.answer);
+}
+
+size_t LargestOwnerCallBytes(size_t max_body_bytes) {
+  return sizeof(OwnerCall) + kMaxMerchantIdBytes + kMaxIdempotencyKeyBytes + sizeof(Failure) +
+         kMaxFailureCodeBytes + kMaxFailureMessageBytes + sizeof(Outcome) + kMaxContentTypeBytes +
+         kMaxResponseIdBytes + kDigestBytes + max_body_bytes + kMaxHeaders * sizeof(Header) +
+         kMaxHeadersBytes;
+}
+
+void OwnerCall::MeetLock(absl::Duration now) {
+  if (give_up_at != absl::InfiniteDuration()) return;
+  give_up_at = IsDroppable() ? terms.deadline : now + kFinishPatience;
 }
 
 LookupCall::LookupCall(LookupItem item_in, CallTerms terms_in, LookupDone done_in)

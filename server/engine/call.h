@@ -16,6 +16,10 @@
 
 namespace idempotency {
 
+// How long a Complete or Fail is tried while another transaction holds its row, whatever its
+// deadline. Guessed: longer than a transaction of the service or of an operator's hands takes.
+inline constexpr absl::Duration kFinishPatience = absl::Seconds(30);
+
 // What calls of every kind have.
 struct CallBase {
   CallBase() = default;
@@ -58,9 +62,20 @@ struct OwnerCall : CallBase {
   // A Complete or Fail never: it may be the only evidence that money moved.
   bool IsDroppable() const { return item.IsRenew(); }
 
+  // The row is locked: from now on the patience for it is counted. Further calls change nothing.
+  void MeetLock(absl::Duration now);
+  // Whether that patience is over.
+  bool IsOutOfPatience(absl::Duration now) const { return give_up_at <= now; }
+
   OwnerItem item;
   OwnerDone done;
+  // On Clock::BootTime's scale. Never, until a locked row is met.
+  absl::Duration give_up_at = absl::InfiniteDuration();
 };
+
+// The `bytes` of the largest Complete or Fail that the API lets in, if an outcome's body may have
+// `max_body_bytes`.
+size_t LargestOwnerCallBytes(size_t max_body_bytes);
 
 struct LookupCall : CallBase {
   using Item = LookupItem;

@@ -13,8 +13,11 @@
 //    row.
 //  - Every queue is bounded in items and bytes; a quarter of each is reserved for Complete, Fail
 //    and Renew, and those go first. What does not fit is answered kOverloaded at once.
-//  - A call whose row another transaction holds is tried again beside its lane: a Begin or Renew
-//    until its deadline, a Complete or Fail for 30 s; then it is answered kStoreUnavailable.
+//  - A call whose row another transaction holds is tried again beside its lane (a Complete or Fail
+//    also in it, when there is no room beside it): a Begin or Renew until its deadline, a Complete
+//    or Fail for 30 s; then it is answered kStoreUnavailable.
+//  - A Complete or Fail that ends unrecorded by a fault is never without a trace: either its caller
+//    was still there to be told, or it is reported (EngineEvents::OnGivenUp).
 #pragma once
 
 #include <atomic>
@@ -28,6 +31,7 @@
 #include "server/base/clock.h"
 #include "server/base/metrics.h"
 #include "server/record/decide.h"
+#include "server/record/limit.h"
 #include "server/record/record.h"
 #include "server/store/store.h"
 
@@ -37,10 +41,10 @@ struct EngineOptions {
   Policy policy;
   int lanes = 2;
   size_t batch_max_items = 256;
-  size_t batch_max_bytes = 4 * 1024 * 1024;
+  size_t batch_max_bytes = 4 * kMiB;
   // Over all lanes together; each lane has its share.
   size_t queue_max_items = 8192;
-  size_t queue_max_bytes = 64 * 1024 * 1024;
+  size_t queue_max_bytes = 64 * kMiB;
   size_t calls_in_flight_max = 16384;
   // Waits: at most half of the calls in flight, and at most this many for one key.
   size_t waits_max = 4096;
@@ -49,8 +53,8 @@ struct EngineOptions {
   absl::Duration sweep_interval = absl::Minutes(1);
   absl::Duration sweep_grace = absl::Minutes(5);
   absl::Duration purge_interval = absl::Minutes(1);
-  // Unsettled records older than this are deleted (never with HOLD). Infinite: never; else at least
-  // 90 days.
+  // Unsettled records older than this are deleted (never with HOLD). Infinite: never. Above zero;
+  // the settings' bounds keep it at 90 days or more, but in tests.
   absl::Duration purge_unsettled_after = absl::InfiniteDuration();
   int64_t maintenance_step_blocks = 256;
   absl::Duration maintenance_pause = absl::Milliseconds(5);  // between two steps
@@ -80,6 +84,9 @@ class EngineEvents {
   virtual void OnResume(const Record& record) = 0;
   // A Complete or Fail that was refused: evidence. `result.record` may be null.
   virtual void OnRefusedOutcome(const OwnerItem& item, const OwnerResult& result) = 0;
+  // A Complete or Fail that was accepted and ended by a fault, unrecorded or unknown whether
+  // recorded: its row stayed locked, or its caller had left and was not told. `item.answer` is set.
+  virtual void OnGivenUp(const OwnerItem& item, const absl::Status& why) = 0;
   virtual void OnSwept(const SweptRecord& swept) = 0;
   virtual void OnPurgedUnsettled(const SweptRecord& purged) = 0;
   virtual void OnMaintenanceFailed(const absl::Status& status) = 0;

@@ -63,8 +63,14 @@ bool Lane::TakeIncoming() {
   Append(incoming_.owners, owners_);
   Append(incoming_.begins, begins_);
   Append(incoming_.lookups, lookups_);
+  for (const RecordKey& key : incoming_.begins_left_slow_lane) {
+    slow_begin_keys_.erase(key);
+    waiters_.Wake(key);
+  }
+  incoming_.begins_left_slow_lane.clear();
   for (const RecordKey& key : incoming_.left_slow_lane) {
     slow_keys_.erase(key);
+    slow_begin_keys_.erase(key);
     waiters_.Wake(key);
   }
   incoming_.left_slow_lane.clear();
@@ -84,17 +90,17 @@ void Lane::DismissWaiters(absl::Duration now) {
 }
 
 void Lane::SetAsideSlowKeys() {
-  if (slow_keys_.empty()) return;
-  SetAside(owners_);
-  SetAside(begins_);
+  if (!slow_keys_.empty()) SetAside(owners_, slow_keys_);
+  if (!slow_begin_keys_.empty()) SetAside(begins_, slow_begin_keys_);
 }
 
 template <typename Call>
-void Lane::SetAside(std::deque<std::unique_ptr<Call>>& pending) {
+void Lane::SetAside(std::deque<std::unique_ptr<Call>>& pending,
+                    const absl::flat_hash_set<RecordKey>& keys) {
   std::deque<std::unique_ptr<Call>> kept;
   for (std::unique_ptr<Call>& call : pending) {
     const size_t bytes = call->bytes;
-    if (!slow_keys_.contains(call->item.key)) {
+    if (!keys.contains(call->item.key)) {
       kept.push_back(std::move(call));
     } else if (deps_.slow_lane->TryAdd(call)) {
       deps_.queue->Left(1, bytes);
@@ -109,15 +115,28 @@ void Lane::SetAside(std::deque<std::unique_ptr<Call>>& pending) {
   pending = std::move(kept);
 }
 
-template <typename Call>
-void Lane::MoveToSlowLane(std::unique_ptr<Call> call) {
+void Lane::MoveToSlowLane(std::unique_ptr<OwnerCall> call,
+                          std::vector<std::unique_ptr<OwnerCall>>& again) {
   RecordKey key = call->item.key;
+  const absl::Duration now = deps_.clock->BootTime();
+  call->MeetLock(now);
   if (deps_.slow_lane->TryAdd(call)) {
     slow_keys_.insert(std::move(key));
-    return;
+  } else if (!call->IsDroppable() && !call->IsOutOfPatience(now)) {
+    again.push_back(std::move(call));
+  } else {
+    deps_.answers->Give(std::move(call), RowIsLocked());
   }
-  deps_.answers->Give(std::move(call), MakeFault(Fault::kStoreUnavailable,
-                                                 "another transaction holds the record's row"));
+}
+
+void Lane::MoveToSlowLane(std::unique_ptr<BeginCall> call) {
+  RecordKey key = call->item.key;
+  if (deps_.slow_lane->TryAdd(call)) {
+    slow_keys_.insert(key);
+    slow_begin_keys_.insert(std::move(key));
+  } else {
+    deps_.answers->Give(std::move(call), RowIsLocked());
+  }
 }
 
 template <typename Call>
@@ -147,12 +166,17 @@ void Lane::RunOwners() {
   if (batch.groups.empty()) return;
   BatchResults<OwnerResult> results = store_->OwnerBatch(batch.Items());
   IDEM_CHECK(results.size() == batch.groups.size()) << "store broke its contract";
+  std::vector<std::unique_ptr<OwnerCall>> again;
   for (size_t i = 0; i < results.size(); ++i) {
-    SettleOwner(std::move(batch.groups[i].first), std::move(results[i]));
+    SettleOwner(std::move(batch.groups[i].first), std::move(results[i]), again);
   }
+  // To the front, before later calls of their keys. It costs the lane a lock's timeout a batch, as
+  // long as the slow lane is full: dearer than anything but a lost Complete.
+  ReturnCalls(again, owners_);
 }
 
-void Lane::SettleOwner(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResult> result) {
+void Lane::SettleOwner(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResult> result,
+                       std::vector<std::unique_ptr<OwnerCall>>& again) {
   if (result.ok()) {
     deps_.answers->Report(call->item, *result);
     if (IsEvidence(call->item, *result)) refused_.Add(call->item);
@@ -162,7 +186,7 @@ void Lane::SettleOwner(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResu
       waiters_.Wake(call->item.key);
     }
   } else if (FaultOf(result.status()) == Fault::kLockTimeout) {
-    return MoveToSlowLane(std::move(call));
+    return MoveToSlowLane(std::move(call), again);
   } else if (FaultOf(result.status()) == Fault::kCommitUnknown) {
     waiters_.Wake(call->item.key);
   }

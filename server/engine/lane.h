@@ -62,10 +62,13 @@ class Lane {
   // Calls of keys that are in the slow lane follow them there.
   void SetAsideSlowKeys();
   template <typename Call>
-  void SetAside(std::deque<std::unique_ptr<Call>>& pending);
-  // For a call whose row is locked: to the slow lane or, if that is full, answered so.
-  template <typename Call>
-  void MoveToSlowLane(std::unique_ptr<Call> call);
+  void SetAside(std::deque<std::unique_ptr<Call>>& pending,
+                const absl::flat_hash_set<RecordKey>& keys);
+  // For a call whose row is locked: to the slow lane. If that is full, a Complete or Fail is for
+  // this lane to try `again`, and the others are answered so.
+  void MoveToSlowLane(std::unique_ptr<OwnerCall> call,
+                      std::vector<std::unique_ptr<OwnerCall>>& again);
+  void MoveToSlowLane(std::unique_ptr<BeginCall> call);
 
   template <typename Call>
   CallBatch<Call> TakeBatch(std::deque<std::unique_ptr<Call>>& pending, Repeats repeats);
@@ -73,7 +76,8 @@ class Lane {
   void ReturnCalls(std::vector<std::unique_ptr<Call>>& calls,
                    std::deque<std::unique_ptr<Call>>& pending);
   void RunOwners();
-  void SettleOwner(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResult> result);
+  void SettleOwner(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResult> result,
+                   std::vector<std::unique_ptr<OwnerCall>>& again);
   void RunBegins();
   void SettleBegins(CallGroup<BeginCall> group, absl::StatusOr<BeginResult> result,
                     std::vector<std::unique_ptr<BeginCall>>& again);
@@ -93,8 +97,11 @@ class Lane {
   std::deque<std::unique_ptr<LookupCall>> lookups_;
   Waiters waiters_;
   RefusedAnswers refused_;
-  // Keys whose calls are in the slow lane: their further calls follow them.
+  // Keys with calls in the slow lane: further Completes, Fails and Renews follow them.
   absl::flat_hash_set<RecordKey> slow_keys_;
+  // Those of them with Begins there: further Begins follow. The others' do not: beside a locked
+  // Complete most Begins need only a plain read, which no lock stops.
+  absl::flat_hash_set<RecordKey> slow_begin_keys_;
 };
 
 }  // namespace idempotency

@@ -63,13 +63,19 @@ LaneQueue::PushResult LaneQueue::Return(std::unique_ptr<BeginCall>& call) {
   return PushResult::kAccepted;
 }
 
-void LaneQueue::LeftSlowLane(RecordKey key) {
+void LaneQueue::LeftSlowLane(RecordKey key) { Tell(&Incoming::left_slow_lane, std::move(key)); }
+
+void LaneQueue::BeginsLeftSlowLane(RecordKey key) {
+  Tell(&Incoming::begins_left_slow_lane, std::move(key));
+}
+
+void LaneQueue::Tell(std::vector<RecordKey> Incoming::*keys, RecordKey key) {
   bool wake = false;
   {
     MutexLock lock(&mu_);
     // A closed lane has answered its waits and may be gone: nobody is there to be told.
     if (incoming_.closed) return;
-    incoming_.left_slow_lane.push_back(std::move(key));
+    (incoming_.*keys).push_back(std::move(key));
     wake = std::exchange(sleeping_, false);
   }
   if (wake) work_.NotifyOne();

@@ -27,10 +27,12 @@ struct Incoming {
   std::vector<std::unique_ptr<BeginCall>> begins;
   std::vector<std::unique_ptr<LookupCall>> lookups;
   std::vector<RecordKey> left_slow_lane;
+  std::vector<RecordKey> begins_left_slow_lane;
   bool closed = false;
 
   bool empty() const {
-    return owners.empty() && begins.empty() && lookups.empty() && left_slow_lane.empty();
+    return owners.empty() && begins.empty() && lookups.empty() && left_slow_lane.empty() &&
+           begins_left_slow_lane.empty();
   }
 };
 
@@ -50,6 +52,8 @@ class LaneQueue {
   PushResult Return(std::unique_ptr<BeginCall>& call);
   // Thread-safe. The slow lane has no more calls of this key, and may have changed its record.
   void LeftSlowLane(RecordKey key);
+  // Thread-safe. The same for Begins alone: a Complete, Fail or Renew is still there.
+  void BeginsLeftSlowLane(RecordKey key);
   // Thread-safe. From now on every Push is refused; what is in the queue stays to be taken.
   void Close();
 
@@ -59,7 +63,9 @@ class LaneQueue {
   // The lane's thread only. Never blocks. `incoming` must be empty; its capacity is used again.
   void Take(Incoming* incoming);
 
-  // The lane's thread only: calls left the bounds, or came back into them (then they always fit).
+  // The lane's thread only: calls left the bounds, or came back into them. Those that come back
+  // always fit, so the bounds are passed by what one batch of each kind holds at the most: nothing
+  // new is let in above them.
   void Left(size_t items, size_t bytes);
   void CameBack(size_t items, size_t bytes);
 
@@ -67,6 +73,7 @@ class LaneQueue {
   template <typename Call>
   PushResult PushInto(std::vector<std::unique_ptr<Call>> Incoming::*calls, Room room,
                       std::unique_ptr<Call>& call);
+  void Tell(std::vector<RecordKey> Incoming::*keys, RecordKey key);
   bool HasRoom(Room room, size_t bytes) const;
   void Count(size_t items, size_t bytes);
 

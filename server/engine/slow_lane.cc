@@ -10,10 +10,6 @@
 namespace idempotency {
 namespace {
 
-absl::Status RowIsLocked() {
-  return MakeFault(Fault::kStoreUnavailable, "another transaction holds the record's row");
-}
-
 bool IsLockTimeout(const absl::Status& status) {
   return !status.ok() && FaultOf(status) == Fault::kLockTimeout;
 }
@@ -93,14 +89,15 @@ bool SlowLane::TakeIncoming(absl::Duration now) {
     incoming_.closed = incoming.closed;
   }
   for (auto& call : incoming.owners) {
-    const absl::Duration give_up_at =
-        call->IsDroppable() ? call->terms.deadline : now + kFinishPatience;
+    call->MeetLock(now);
+    const absl::Duration give_up_at = call->give_up_at;
     KeyCalls& key = Find(call->item.key, call->hash, now);
     key.owners.push_back({std::move(call), give_up_at});
   }
   for (auto& call : incoming.begins) {
     const absl::Duration give_up_at = call->terms.deadline;
     KeyCalls& key = Find(call->item.key, call->hash, now);
+    key.has_begins_here = true;
     key.begins.push_back({std::move(call), give_up_at});
   }
   return incoming.closed;
@@ -170,7 +167,8 @@ void SlowLane::RunBegins(const std::vector<KeyCalls*>& due) {
   std::vector<KeyCalls*> keys;
   std::vector<const BeginItem*> items;
   for (KeyCalls* key : due) {
-    if (key->begins.empty() || key->is_locked) continue;
+    // Also when the owner's call is locked: this one may need no more than a plain read.
+    if (key->begins.empty()) continue;
     keys.push_back(key);
     items.push_back(&key->begins.front().call->item);
   }
@@ -223,27 +221,39 @@ void SlowLane::AnswerOrLetWait(KeyCalls& key, std::unique_ptr<BeginCall> call, B
 void SlowLane::ReleaseIdleKeys(bool closed) {
   for (auto it = keys_.begin(); it != keys_.end();) {
     KeyCalls& key = it->second;
-    if (!key.empty()) {
+    if (key.owners.empty() && key.begins.empty()) {
+      deps_.queues->Of(key.hash).LeftSlowLane(it->first);
+      ReleaseBegins(key, closed);
+      it = keys_.erase(it);
+      continue;
+    }
+    if (!key.begins.empty()) {
       for (auto& [call, result] : key.willing_to_wait) {
         const absl::Duration give_up_at = call->terms.deadline;
+        // Its wait ends with a last decision.
+        key.try_at = std::min(key.try_at, call->wait_ends_at);
         key.begins.push_back({std::move(call), give_up_at});
       }
       key.willing_to_wait.clear();
-      ++it;
-      continue;
+    } else if (key.has_begins_here) {
+      key.has_begins_here = false;
+      deps_.queues->Of(key.hash).BeginsLeftSlowLane(it->first);
+      ReleaseBegins(key, closed);
     }
-    LaneQueue& queue = deps_.queues->Of(key.hash);
-    queue.LeftSlowLane(it->first);
-    for (auto& [call, result] : key.willing_to_wait) {
-      const size_t bytes = call->bytes;
-      if (!closed && queue.Return(call) == LaneQueue::PushResult::kAccepted) {
-        Left(bytes);
-      } else {
-        Answer(std::move(call), std::move(result));
-      }
-    }
-    it = keys_.erase(it);
+    ++it;
   }
+}
+
+void SlowLane::ReleaseBegins(KeyCalls& key, bool closed) {
+  for (auto& [call, result] : key.willing_to_wait) {
+    const size_t bytes = call->bytes;
+    if (!closed && deps_.queues->Of(key.hash).Return(call) == LaneQueue::PushResult::kAccepted) {
+      Left(bytes);
+    } else {
+      Answer(std::move(call), std::move(result));
+    }
+  }
+  key.willing_to_wait.clear();
 }
 
 bool SlowLane::Step() {

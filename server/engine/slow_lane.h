@@ -1,9 +1,11 @@
 // The lane of calls whose row another transaction holds: they are tried again here, on a connection
 // of their own, so that one foreign lock does not stop a lane.
 //
-// All calls of such a key come here until none is left, then its lane has the key again. A key is
-// tried with growing pauses; a Begin or Renew until its deadline, a Complete or Fail for
-// kFinishPatience whatever its deadline. Then the answer is kStoreUnavailable: nothing was done.
+// All calls of such a key come here until none is left, then its lane has the key again; Begins
+// come only once one of them has met the lock. A key is tried with growing pauses; a Begin or Renew
+// until its deadline, a Complete or Fail for kFinishPatience whatever its deadline. Then the answer
+// is kStoreUnavailable: nothing was done. A Begin may be answered while an older Complete of its
+// key is still locked: what it is told is what is recorded.
 //
 // TryAdd, Close and the destructor may be called from any thread; Step, NextDue and Run from one.
 #pragma once
@@ -34,7 +36,6 @@ class SlowLane {
  public:
   // A bound of its own; a quarter is kept for Complete, Fail and Renew.
   static constexpr size_t kMaxCalls = 1024;
-  static constexpr absl::Duration kFinishPatience = absl::Seconds(30);
   static constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
   static constexpr absl::Duration kLongestPause = absl::Seconds(1);
 
@@ -79,7 +80,8 @@ class SlowLane {
     absl::Duration try_at;
     absl::Duration pause = kFirstPause;
     bool was_tried = false;
-    bool is_locked = false;  // as of the last try
+    bool is_locked = false;        // as of the last try
+    bool has_begins_here = false;  // as far as the key's lane knows
 
     bool empty() const { return owners.empty() && begins.empty(); }
   };
@@ -103,6 +105,7 @@ class SlowLane {
   void SettleBegins(KeyCalls& key, const BeginResult& first);
   void AnswerOrLetWait(KeyCalls& key, std::unique_ptr<BeginCall> call, BeginResult result);
   void ReleaseIdleKeys(bool closed);
+  void ReleaseBegins(KeyCalls& key, bool closed);
 
   const Policy policy_;
   const size_t batch_max_items_;

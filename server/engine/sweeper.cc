@@ -9,12 +9,6 @@
 #include "server/record/fault.h"
 
 namespace idempotency {
-namespace {
-
-// Unsettled records are the only trace of money that may have moved.
-constexpr absl::Duration kYoungestUnsettledPurge = absl::Hours(24 * 90);
-
-}  // namespace
 
 Sweeper::Sweeper(const EngineOptions& options, std::unique_ptr<Store> store, Clock* clock,
                  Metrics* metrics, EngineEvents* events)
@@ -23,8 +17,9 @@ Sweeper::Sweeper(const EngineOptions& options, std::unique_ptr<Store> store, Clo
       clock_(clock),
       metrics_(metrics),
       events_(events) {
-  IDEM_CHECK(options.purge_unsettled_after >= kYoungestUnsettledPurge)
-      << "the settings' bounds keep unsettled records at least 90 days";
+  // How old they must be is for the settings' bounds: they are the only trace of money that may
+  // have moved.
+  IDEM_CHECK(options.purge_unsettled_after > absl::ZeroDuration()) << "records of no age";
   IDEM_CHECK(options.maintenance_step_blocks > 0) << "a step of no blocks ends nowhere";
   const absl::Duration now = clock->BootTime();
   walks_[kSweep] = {.interval = options.sweep_interval, .starts_at = now};

@@ -25,7 +25,7 @@ namespace idempotency {
 
 class Sweeper {
  public:
-  // REQUIRES: options.purge_unsettled_after is infinite or at least 90 days. `clock`, `metrics` and
+  // REQUIRES: options.purge_unsettled_after is above zero (infinite: never). `clock`, `metrics` and
   // `events` must outlive this.
   Sweeper(const EngineOptions& options, std::unique_ptr<Store> store, Clock* clock,
           Metrics* metrics, EngineEvents* events);

@@ -69,6 +69,10 @@ std::string UuidText(const Uuid& uuid) {
                       all.substr(16, 4), "-", all.substr(20));
 }
 
+std::string RecordIdText(const RecordKey& key, absl::Time created_at) {
+  return UuidText(RecordIdOf(key, created_at));
+}
+
 std::string RandomUuidText() {
   Uuid uuid;
   IDEM_CHECK(RAND_bytes(uuid.data(), static_cast<int>(uuid.size())) == 1)

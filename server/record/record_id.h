@@ -27,6 +27,9 @@ Uuid DownstreamKeyOf(const Uuid& record_id);
 // 36 lower-case characters.
 std::string UuidText(const Uuid& uuid);
 
+// The record id as callers see it.
+std::string RecordIdText(const RecordKey& key, absl::Time created_at);
+
 // A random UUIDv4 from the system's random source: the attempt id of a caller that gave none.
 std::string RandomUuidText();
 

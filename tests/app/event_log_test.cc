@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/record/fault.h"
 
 namespace idempotency {
 namespace {
@@ -114,6 +115,22 @@ TEST_F(EventLogTest, ARefusedFailureOfNoRecordIsWritten) {
   events_.OnRefusedOutcome(item, result);
   EXPECT_THAT(Written(), AllOf(HasSubstr("\"reason\":\"RECORD_NOT_FOUND\""),
                                HasSubstr("\"kind\":\"fail\""), Not(HasSubstr("S3CR3T"))));
+}
+
+TEST_F(EventLogTest, AnAnswerThatWasGivenUpIsWrittenWithoutItsContent) {
+  Outcome outcome;
+  outcome.status_code = 201;
+  outcome.response_id = "pay-1";
+  outcome.body = "S3CR3T";
+  OwnerItem item;
+  item.key = {"acme", "order-1"};
+  item.answer = std::make_shared<const Answer>(outcome);
+  events_.OnGivenUp(item, MakeFault(Fault::kCommitUnknown, "the answer was lost"));
+  EXPECT_THAT(Written(),
+              AllOf(HasSubstr("\"level\":\"error\""), HasSubstr("\"event\":\"given_up\""),
+                    HasSubstr("\"status_code\":201"), HasSubstr("\"response_id\":\"pay-1\""),
+                    HasSubstr("\"content_sha256\":\""), HasSubstr("\"effect_unknown\":true"),
+                    HasSubstr("\"detail\":\"the answer was lost\""), Not(HasSubstr("S3CR3T"))));
 }
 
 TEST_F(EventLogTest, AFailedMaintenanceStepIsAnOrdinaryLine) {

@@ -1,8 +1,11 @@
 // What the engine refuses at the door, and that it answers every call exactly once.
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "gtest/gtest.h"
+#include "server/record/limit.h"
+#include "tests/engine/call_util.h"
 #include "tests/engine/engine_fixture.h"
 
 namespace idempotency {
@@ -30,6 +33,29 @@ TEST_F(BoundsTest, CompleteHasTheQueuesLastQuarter) {
   EXPECT_FALSE(Owner(RenewOf("b", 1)).IsAnswered());
   EXPECT_EQ(Owner(CompleteOf("c", 1)).Failed(), Fault::kOverloaded);
   Step();
+}
+
+// What settings must leave room for (server/app/tuning.cc).
+TEST(LargestOwnerCall, IsWhatTheLargestFailHolds) {
+  Outcome outcome;
+  outcome.body = std::string(kDefaultOutcomeBodyBytes, 'b');
+  outcome.content_type = std::string(kMaxContentTypeBytes, 'c');
+  outcome.response_id = std::string(kMaxResponseIdBytes, 'r');
+  outcome.headers.resize(kMaxHeaders);
+  for (Header& header : outcome.headers) {
+    header.name = std::string(kMaxHeaderNameBytes, 'n');
+    header.value = std::string(kMaxHeadersBytes / kMaxHeaders - kMaxHeaderNameBytes, 'v');
+  }
+  Failure failure;
+  failure.code = std::string(kMaxFailureCodeBytes, 'c');
+  failure.message = std::string(kMaxFailureMessageBytes, 'm');
+  failure.outcome = std::move(outcome);
+  OwnerItem item;
+  item.key = {std::string(kMaxMerchantIdBytes, 'm'), std::string(kMaxIdempotencyKeyBytes, 'k')};
+  item.answer = std::make_shared<const Answer>(std::move(failure));
+  const auto call = MakeOwner(std::move(item), {});
+  EXPECT_LE(call->bytes, LargestOwnerCallBytes(kDefaultOutcomeBodyBytes));
+  EXPECT_GT(call->bytes + kDigestBytes, LargestOwnerCallBytes(kDefaultOutcomeBodyBytes) - 1);
 }
 
 TEST_F(BoundsTest, BeginPastTheCallsInFlightIsOverloadedAtOnce) {

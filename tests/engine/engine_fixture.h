@@ -130,6 +130,7 @@ class RecordedEvents : public EngineEvents {
   void OnRefusedOutcome(const OwnerItem& item, const OwnerResult&) override {
     Add("refused", item.key);
   }
+  void OnGivenUp(const OwnerItem& item, const absl::Status&) override { Add("given up", item.key); }
   void OnSwept(const SweptRecord& swept) override { Add("swept", swept.key); }
   void OnPurgedUnsettled(const SweptRecord& purged) override { Add("purged", purged.key); }
   void OnMaintenanceFailed(const absl::Status& status) override {

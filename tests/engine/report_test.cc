@@ -1,4 +1,8 @@
 // What the engine counts and reports: every verdict, takeovers, resumes, refused answers.
+#include <atomic>
+#include <memory>
+#include <thread>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/engine/refused.h"
@@ -13,6 +17,18 @@ using testing::IsEmpty;
 class ReportTest : public EngineTest {
  protected:
   void PassLease() { Advance(absl::Seconds(63)); }
+  // What the store answers when it wrote the item in an earlier run and finds it a while later.
+  BeginResult RunAgain(const BeginItem& item) {
+    Advance(absl::Seconds(1));
+    ModelStore store(&database_);
+    BeginResult result = *store.BeginBatch({&item})[0];
+    EXPECT_TRUE(result.repeated);
+    EXPECT_FALSE(result.wrote_attempt);
+    result.wrote_attempt = true;
+    return result;
+  }
+
+  Admission admission_{1, 0, &metrics_};
 };
 
 TEST_F(ReportTest, EveryBeginVerdictIsCounted) {
@@ -182,7 +198,72 @@ TEST_F(ReportTest, CompleteOfAStrangerIsReportedAndNotKept) {
   Step();
   EXPECT_THAT(events_.Seen(), ElementsAre("refused a"));
   EXPECT_FALSE(database_.Find(Key("a"))->refused_outcome.has_value());
-  EXPECT_EQ(Count(Metric::kRefusedKept), 0);
+  EXPECT_EQ(database_.CountBatches(BatchKind::kKeepRefused), 0u) << "not even tried";
+}
+
+// The answer of the takeover's commit was lost; the store ran the batch again, which found it.
+TEST_F(ReportTest, TakeoverWhoseCommitAnswerWasLostIsReported) {
+  Start("a");
+  PassLease();
+  Start("a", 2);
+  Answers answers(&admission_, &metrics_, &events_);
+  answers.Report(RunAgain(BeginOf("a", 2)));
+  EXPECT_THAT(events_.Seen(), ElementsAre("takeover a", "takeover a"));
+  EXPECT_EQ(Count(Metric::kTakeover), 2);
+}
+
+TEST_F(ReportTest, ResumeWhoseCommitAnswerWasLostIsReported) {
+  Start("a");
+  PassLease();
+  Begin(BeginOf("a", 1));
+  Step();
+  Answers answers(&admission_, &metrics_, &events_);
+  answers.Report(RunAgain(BeginOf("a", 1)));
+  EXPECT_THAT(events_.Seen(), ElementsAre("resume a", "resume a"));
+  EXPECT_EQ(Count(Metric::kResume), 2);
+}
+
+TEST_F(ReportTest, StartWhoseCommitAnswerWasLostIsNoTakeover) {
+  Start("a");
+  Answers answers(&admission_, &metrics_, &events_);
+  answers.Report(RunAgain(BeginOf("a", 1)));
+  EXPECT_THAT(events_.Seen(), IsEmpty());
+}
+
+// Somebody was told: the caller.
+TEST_F(ReportTest, FaultThatTheCallerIsToldIsNotReported) {
+  Start("a");
+  database_.FailNext(BatchKind::kOwner, MakeFault(Fault::kStoreUnavailable, "away"));
+  Owner(CompleteOf("a", 1));
+  Step();
+  EXPECT_THAT(events_.Seen(), IsEmpty());
+}
+
+TEST_F(ReportTest, FaultOfACompleteWhoseCallerLeftIsReported) {
+  Start("a");
+  CallTerms terms = Terms();
+  terms.caller_left = std::make_shared<std::atomic<bool>>(true);
+  database_.FailNext(BatchKind::kOwner, MakeFault(Fault::kStoreUnavailable, "away"));
+  Owner(CompleteOf("a", 1), terms);
+  Step();
+  EXPECT_THAT(events_.Seen(), ElementsAre("given up a"));
+  EXPECT_EQ(Count(Metric::kOutcomeGivenUp), 1);
+}
+
+TEST_F(ReportTest, FaultOfARenewWhoseCallerLeftIsNotReported) {
+  Start("a");
+  CallTerms terms = Terms();
+  database_.FailNext(BatchKind::kOwner, MakeFault(Fault::kStoreUnavailable, "away"));
+  auto left = std::make_shared<std::atomic<bool>>(false);
+  terms.caller_left = left;
+  Owner(RenewOf("a", 1), terms);
+  database_.CloseGate();
+  std::thread lane([&] { Step(); });
+  ASSERT_TRUE(database_.AwaitAtGate(1));
+  left->store(true);
+  database_.OpenGate();
+  lane.join();
+  EXPECT_THAT(events_.Seen(), IsEmpty());
 }
 
 TEST_F(ReportTest, RefusedRenewIsNoEvidence) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/record/limit.h"
 #include "tests/engine/engine_fixture.h"
@@ -13,10 +14,19 @@
 namespace idempotency {
 namespace {
 
+using testing::ElementsAre;
+using testing::IsEmpty;
+
 class SlowLaneTest : public EngineTest {
  protected:
   void Lock(absl::string_view key) {
     database_.FailKey(Key(key), MakeFault(Fault::kLockTimeout, "row locked"));
+  }
+  // The next `tries` of Completes, Fails and Renews meet a lock; Begins only read and do not.
+  void LockForOwners(int tries) {
+    for (int i = 0; i < tries; ++i) {
+      database_.FailNext(BatchKind::kOwner, MakeFault(Fault::kLockTimeout, "row locked"));
+    }
   }
   void Unlock(absl::string_view key) { database_.ClearKeyFault(Key(key)); }
   // Past the longest pause between two tries.
@@ -81,18 +91,59 @@ TEST_F(SlowLaneTest, FurtherCallsOfTheKeyFollowIt) {
   EXPECT_EQ((*further).verdict, BeginVerdict::kReplay);
 }
 
-TEST_F(SlowLaneTest, BeginBehindALockedCompleteDoesNotTryTheRowToo) {
+// What it is told needs only a plain read, which no lock stops.
+TEST_F(SlowLaneTest, BeginBehindALockedCompleteIsAnsweredAtOnce) {
   Start("order-1");
-  const size_t begins = database_.CountBatches(BatchKind::kBegin);
-  Lock("order-1");
-  Owner(CompleteOf("order-1", 1));
+  LockForOwners(2);
+  const auto complete = Owner(CompleteOf("order-1", 1));
   const auto begin = Begin(BeginOf("order-1", 2));
   Step();
+  EXPECT_EQ((*begin).verdict, BeginVerdict::kInProgress);
+  const auto later = Begin(BeginOf("order-1", 3));
+  Step();
+  EXPECT_EQ((*later).verdict, BeginVerdict::kInProgress);
+  EXPECT_FALSE(complete.IsAnswered());
   AdvanceAndStep();
-  EXPECT_EQ(database_.CountBatches(BatchKind::kBegin), begins);
+  EXPECT_EQ((*complete).verdict, OwnerVerdict::kRecorded);
+}
+
+TEST_F(SlowLaneTest, WaitBehindALockedCompleteEndsBeforeItsDeadline) {
+  Start("order-1");
+  LockForOwners(100);
+  Owner(CompleteOf("order-1", 1));
+  const auto waiter = Begin(BeginOf("order-1", 2), Terms(kMaxWait, absl::Seconds(5)));
+  Step();
+  Advance(absl::Seconds(5) - kWaitEndsBeforeDeadline - absl::Milliseconds(1));
+  Step();
+  EXPECT_FALSE(waiter.IsAnswered());
+  Advance(absl::Milliseconds(1));
+  Step();
+  EXPECT_EQ((*waiter).verdict, BeginVerdict::kInProgress);
+  Advance(kFinishPatience);
+  Step();
+}
+
+// Its row was locked for Begins, too, and then no more: the Complete's lock does not hold them up.
+TEST_F(SlowLaneTest, BeginInTheSlowLaneIsTriedBesideALockedComplete) {
+  Start("order-1");
+  Lock("order-1");
+  const auto begin = Begin(BeginOf("order-1", 2));
+  const auto waiter = Begin(BeginOf("order-1", 3), Terms(kMaxWait));
+  const auto complete = Owner(CompleteOf("order-1", 1));
+  Step();
+  Step();
+  ASSERT_EQ(Count(Metric::kSlowLaneCalls), 3);
   Unlock("order-1");
+  LockForOwners(1);
   AdvanceAndStep();
-  EXPECT_EQ((*begin).verdict, BeginVerdict::kReplay);
+  EXPECT_EQ((*begin).verdict, BeginVerdict::kInProgress);
+  EXPECT_EQ(Count(Metric::kSlowLaneCalls), 1);
+  Step();
+  EXPECT_EQ(Count(Metric::kWaiting), 1) << "in its own lane";
+  AdvanceAndStep();
+  Step();
+  EXPECT_EQ((*complete).verdict, OwnerVerdict::kRecorded);
+  EXPECT_EQ((*waiter).verdict, BeginVerdict::kReplay);
 }
 
 TEST_F(SlowLaneTest, FinishingCallsOfOneKeyKeepTheirOrder) {
@@ -154,6 +205,7 @@ TEST_F(SlowLaneTest, LockedRenewIsGivenUpAtItsDeadline) {
   Advance(absl::Seconds(5));
   Step();
   EXPECT_EQ(told.Failed(), Fault::kStoreUnavailable);
+  EXPECT_THAT(events_.Seen(), IsEmpty()) << "a Renew is no evidence";
 }
 
 TEST_F(SlowLaneTest, LockedCompleteOutlivesItsDeadline) {
@@ -174,13 +226,15 @@ TEST_F(SlowLaneTest, LockedCompleteIsGivenUpAfterItsPatience) {
   Lock("order-1");
   const auto told = Owner(CompleteOf("order-1", 1));
   Step();
-  Advance(SlowLane::kFinishPatience - absl::Milliseconds(1));
+  Advance(kFinishPatience - absl::Milliseconds(1));
   Step();
   EXPECT_FALSE(told.IsAnswered());
   Advance(absl::Milliseconds(1));
   Step();
   EXPECT_EQ(told.Failed(), Fault::kStoreUnavailable);
   EXPECT_EQ(Count(Metric::kSlowLaneCalls), 0);
+  EXPECT_THAT(events_.Seen(), ElementsAre("given up order-1"));
+  EXPECT_EQ(Count(Metric::kOutcomeGivenUp), 1);
 }
 
 TEST_F(SlowLaneTest, TriesPauseLongerAndLonger) {
@@ -323,6 +377,13 @@ class SlowLaneBoundTest : public SlowLaneTest {
     Step();
     Step();
   }
+  // To the last place, with Completes of the locked key.
+  void Fill() {
+    BeginMany(kBegins);
+    for (size_t i = kBegins; i < SlowLane::kMaxCalls; ++i) Owner(CompleteOf("order-1", 1));
+    Step();
+    ASSERT_EQ(Count(Metric::kSlowLaneCalls), static_cast<int64_t>(SlowLane::kMaxCalls));
+  }
   void TearDown() override {
     Advance(absl::Minutes(1));
     Step();
@@ -360,14 +421,47 @@ TEST_F(SlowLaneBoundTest, CompleteHasTheLastQuarter) {
   EXPECT_EQ(Count(Metric::kSlowLaneCalls), static_cast<int64_t>(kBegins + 1));
 }
 
-TEST_F(SlowLaneBoundTest, CompletePastTheBoundIsExecutedByItsOwnLane) {
-  BeginMany(kBegins);
-  std::vector<Told<OwnerResult>> told;
-  for (size_t i = kBegins; i < SlowLane::kMaxCalls; ++i) {
-    told.push_back(Owner(CompleteOf("order-1", 1)));
-  }
+TEST_F(SlowLaneBoundTest, CompleteOfAnotherLockedRowIsTriedAgainByItsOwnLane) {
+  Start("order-2");
+  Fill();
+  Lock("order-2");
+  const auto first = Owner(CompleteOf("order-2", 1, /*status_code=*/201));
+  const auto second = Owner(CompleteOf("order-2", 1, /*status_code=*/202));
   Step();
-  ASSERT_EQ(Count(Metric::kSlowLaneCalls), static_cast<int64_t>(SlowLane::kMaxCalls));
+  EXPECT_FALSE(first.IsAnswered());
+  EXPECT_EQ(Count(Metric::kQueuedItems), 2) << "still counted where it waits";
+  Unlock("order-2");
+  Step();
+  Step();
+  EXPECT_EQ((*first).verdict, OwnerVerdict::kRecorded);
+  EXPECT_EQ((*second).verdict, OwnerVerdict::kOutcomeConflict);
+  EXPECT_EQ(Count(Metric::kQueuedItems), 0);
+}
+
+TEST_F(SlowLaneBoundTest, CompleteThatItsLaneTriesIsGivenUpAfterItsPatience) {
+  Start("order-2");
+  Fill();
+  Lock("order-2");
+  const auto told = Owner(CompleteOf("order-2", 1));
+  Step();
+  // The slow lane, which filled up at the same instant, is emptied after the lane's step.
+  Advance(kFinishPatience);
+  Step();
+  EXPECT_EQ(told.Failed(), Fault::kStoreUnavailable);
+  EXPECT_THAT(events_.Seen(), testing::Contains("given up order-2"));
+}
+
+TEST_F(SlowLaneBoundTest, RenewOfAnotherLockedRowIsToldThatTheStoreIsUnavailable) {
+  Start("order-2");
+  Fill();
+  Lock("order-2");
+  const auto told = Owner(RenewOf("order-2", 1));
+  Step();
+  EXPECT_EQ(told.Failed(), Fault::kStoreUnavailable);
+}
+
+TEST_F(SlowLaneBoundTest, CompletePastTheBoundIsExecutedByItsOwnLane) {
+  Fill();
   Unlock("order-1");
   const auto past = Owner(CompleteOf("order-1", 1));
   Step();

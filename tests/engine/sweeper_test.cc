@@ -181,6 +181,15 @@ TEST_F(SweeperTest, PurgesUnsettledRecordsOnlyWhenSet) {
   EXPECT_THAT(events_.Seen(), testing::Contains("purged order-1"));
 }
 
+// Tests ask for ages that no setting allows.
+TEST_F(SweeperTest, AnyAgeAboveZeroWillDo) {
+  options_.purge_unsettled_after = absl::Milliseconds(1);
+  PutAbandoned("order-1");
+  Advance(absl::Minutes(10));
+  WalkAll();
+  EXPECT_FALSE(database_.Find(Key("order-1")).has_value());
+}
+
 TEST_F(SweeperTest, FailedRangeIsReportedAndSkipped) {
   store().blocks = 20;
   store().step_fault = MakeFault(Fault::kInternal, "bad block");
