@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "server/app/tuning.h"
@@ -140,6 +141,34 @@ std::optional<ExitText> CheckDev(const CommandLine& line) {
   return std::nullopt;
 }
 
+// An argument that nobody asked for, without what may be a secret: of a flag its name, of anything
+// else (a database URL, say) nothing.
+std::string Unexpected(const std::string& argument) {
+  constexpr char kName[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-";
+  if (absl::StartsWith(argument, "--")) {
+    return argument.substr(0, argument.find_first_not_of(kName));
+  }
+  // The value may stand right behind the letter.
+  if (absl::StartsWith(argument, "-")) return argument.substr(0, 2);
+  return "an argument that is no flag (it is not repeated here: it may hold a password)";
+}
+
+// In our own words: the parser's repeat values.
+std::string Describe(const CLI::ParseError& error, const CLI::App& app) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    std::vector<std::string> unexpected = app.remaining(/*recurse=*/true);
+    std::transform(unexpected.begin(), unexpected.end(), unexpected.begin(), Unexpected);
+    return absl::StrCat("not expected: ", absl::StrJoin(unexpected, ", "));
+  }
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr ||
+      dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    return error.what();
+  }
+  // Only these are parsed by it; all others it takes as text.
+  return "--insecure, --ephemeral and --unsafe-test-bounds: each is given alone, or is true or "
+         "false";
+}
+
 }  // namespace
 
 std::variant<CommandLine, ExitText> ParseCommandLine(const std::vector<std::string>& arguments) {
@@ -185,7 +214,7 @@ std::variant<CommandLine, ExitText> ParseCommandLine(const std::vector<std::stri
     const std::vector<CLI::App*> chosen = app.get_subcommands();
     return ExitText{0, chosen.empty() ? app.help() : chosen.front()->help("idempotencyd")};
   } catch (const CLI::ParseError& error) {
-    return Mistake(absl::StrCat(error.what(), "\nRun with --help for what there is."));
+    return Mistake(absl::StrCat(Describe(error, app), "\nRun with --help for what there is."));
   }
   std::optional<ExitText> mistake;
   if (serve->parsed()) {

@@ -5,12 +5,16 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "server/engine/admission.h"
+#include "server/engine/call.h"
 #include "server/record/limit.h"
 
 namespace idempotency {
 namespace {
 
 constexpr absl::Duration kDay = absl::Hours(24);
+// One of them is kept for Complete, Fail and Renew.
+constexpr size_t kFewestItemsOfALane = 4;
 
 Tunable Span(std::string name, absl::Duration* value, absl::Duration shortest,
              absl::Duration longest, std::string meaning) {
@@ -154,6 +158,26 @@ absl::Status CheckOrder(absl::string_view name, const DurationBounds& bounds,
       flag("min"), " must not be above ", flag("default"), ", nor that above ", flag("max")));
 }
 
+// A lane has its share of the queue, and of that a quarter is kept for Complete, Fail and Renew:
+// the largest of them must fit, or it would be refused for ever while Begins fill the rest.
+absl::Status CheckLaneShare(const Settings& settings) {
+  const auto lanes = static_cast<size_t>(settings.engine.lanes);
+  if (settings.engine.queue_max_items / lanes < kFewestItemsOfALane) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--queue-max-items must be at least ", kFewestItemsOfALane,
+                     " for each of --lanes: ", kFewestItemsOfALane * lanes));
+  }
+  const size_t share = settings.engine.queue_max_bytes / lanes;
+  const size_t largest = LargestOwnerCallBytes(settings.bounds.max_outcome_body_bytes);
+  if (share - LimitOf(Room::kShared, share) < largest) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--queue-max-bytes must be at least four times the largest Complete for each "
+                     "of --lanes, with --outcome-max-body-bytes as it is: ",
+                     4 * largest * lanes));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<Tunable> Tunables(Settings* settings) {
@@ -189,6 +213,7 @@ absl::Status CheckTogether(const Settings& settings) {
     status =
         absl::InvalidArgumentError("--waits-max must be at most half of --calls-in-flight-max");
   }
+  if (status.ok()) status = CheckLaneShare(settings);
   return status;
 }
 

@@ -7,9 +7,12 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/app/tuning.h"
+#include "server/engine/call.h"
+#include "server/record/limit.h"
 
 namespace idempotency {
 namespace {
@@ -173,6 +176,30 @@ TEST(Options, PurgingUnsettledRecordsIsOffOrAtLeast90Days) {
   EXPECT_EQ(Refused(Serve({"--purge-unsettled-after=2159h"})).status, 2);
 }
 
+TEST(Options, TestsMayPurgeUnsettledRecordsOfAnyAge) {
+  EXPECT_EQ(Parsed(Serve({"--unsafe-test-bounds", "--purge-unsettled-after=1s"}))
+                .settings.engine.purge_unsettled_after,
+            absl::Seconds(1));
+  EXPECT_EQ(Refused(Serve({"--unsafe-test-bounds", "--purge-unsettled-after=0"})).status, 2);
+}
+
+TEST(Options, EveryLaneQueuesAtLeastFourCalls) {
+  EXPECT_EQ(Parsed(Serve({"--lanes=20", "--queue-max-items=80"})).settings.engine.queue_max_items,
+            80u);
+  EXPECT_THAT(Refused(Serve({"--lanes=20", "--queue-max-items=79"})).text,
+              AllOf(HasSubstr("--queue-max-items"), HasSubstr("--lanes"), HasSubstr("80")));
+}
+
+TEST(Options, TheLargestCompleteFitsIntoALanesReservedQuarter) {
+  const size_t bound = 64 * 4 * LargestOwnerCallBytes(kDefaultOutcomeBodyBytes);
+  EXPECT_EQ(Parsed(Serve({"--lanes=64", absl::StrCat("--queue-max-bytes=", bound)}))
+                .settings.engine.queue_max_bytes,
+            bound);
+  EXPECT_THAT(Refused(Serve({"--lanes=64", absl::StrCat("--queue-max-bytes=", bound - 1)})).text,
+              AllOf(HasSubstr("--queue-max-bytes"), HasSubstr("--lanes"),
+                    HasSubstr("--outcome-max-body-bytes"), HasSubstr(absl::StrCat(bound))));
+}
+
 TEST(Options, AnUnknownFlagIsNamed) {
   const ExitText refused = Refused(Serve({"--nonsense"}));
   EXPECT_EQ(refused.status, 2);
@@ -183,6 +210,40 @@ TEST(Options, NoMessageRepeatsThePassword) {
   for (const char* wrong : {"--nonsense", "--lanes=x", "--log-level=loud", "--ttl-max=1m"}) {
     EXPECT_THAT(Refused(Serve({wrong})).text, Not(HasSubstr("hunter2")));
   }
+}
+
+TEST(Options, AMistypedFlagIsNamedWithoutItsValue) {
+  for (const std::string value : {"=postgres://u:hunter2@h/db", ":hunter2", " hunter2"}) {
+    const ExitText refused = Refused(Serve({"--databse-url" + value}));
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.text, AllOf(HasSubstr("--databse-url"), Not(HasSubstr("hunter2"))));
+  }
+  EXPECT_THAT(Refused(Serve({"--databse-url", "postgres://u:hunter2@h/db"})).text,
+              AllOf(HasSubstr("--databse-url"), Not(HasSubstr("hunter2"))));
+  EXPECT_THAT(Refused(Serve({"-Whunter2"})).text,
+              AllOf(HasSubstr("-W"), Not(HasSubstr("hunter2"))));
+}
+
+TEST(Options, AnArgumentThatIsNoFlagIsNotRepeated) {
+  const std::vector<std::vector<std::string>> wrong = {{"serve", "postgres://u:hunter2@h/db"},
+                                                       {"postgres://u:hunter2@h/db", "serve"},
+                                                       {"postgres://u:hunter2@h/db"},
+                                                       {"migrate", "postgres://u:hunter2@h/db"},
+                                                       {"serve", "--", "hunter2"}};
+  for (const std::vector<std::string>& arguments : wrong) {
+    const ExitText refused = Refused(arguments);
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.text, Not(HasSubstr("hunter2")));
+  }
+  EXPECT_THAT(Refused(wrong[0]).text, HasSubstr("an argument that is no flag"));
+}
+
+TEST(Options, AValueOfASwitchIsNotRepeated) {
+  EXPECT_THAT(Refused(Serve({"--unsafe-test-bounds=hunter2"})).text,
+              AllOf(HasSubstr("--unsafe-test-bounds"), Not(HasSubstr("hunter2"))));
+  const Variable variable("IDEMPOTENCY_INSECURE", "hunter2");
+  EXPECT_THAT(Refused({"serve", "--durability=local", kUrl}).text,
+              AllOf(HasSubstr("--insecure"), Not(HasSubstr("hunter2"))));
 }
 
 TEST(Options, WithoutASubcommandItSaysWhatThereIs) {
