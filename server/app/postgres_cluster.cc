@@ -20,6 +20,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "server/app/file.h"
 #include "server/app/program_log.h"
 #include "server/base/status_macros.h"
 
@@ -31,11 +32,6 @@ namespace fs = std::filesystem;
 constexpr absl::Duration kInitdbTimeout = absl::Minutes(2);
 // For initdb, which may run as another user than we do; removed at once.
 constexpr char kInitialPasswordFile[] = "initial-password";
-
-absl::Status SystemError(const char* what, const std::string& path) {
-  const int error = errno;
-  return absl::ErrnoToStatus(error, absl::StrCat("cannot ", what, " ", path));
-}
 
 absl::StatusOr<std::string> RandomPassword() {
   std::string bytes(24, '\0');

@@ -5,14 +5,13 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/app/file.h"
 
 namespace idempotency {
 namespace {
@@ -20,11 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kFileName[] = "/postmaster.pid";
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 // By its command line, which anybody may read: /proc/PID/cwd and exe are closed to root in a
 // container without CAP_SYS_PTRACE. The server's children show another title there.

@@ -10,8 +10,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -19,6 +17,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/app/file.h"
 #include "server/base/status_macros.h"
 
 namespace idempotency {
@@ -30,11 +29,6 @@ constexpr char kLockFile[] = "lock";
 constexpr char kEphemeralPrefix[] = "idempotencyd-ephemeral-";
 // Younger directories may belong to a process that has made its directory and not locked it yet.
 constexpr std::chrono::minutes kAbandonedAge{10};
-
-absl::Status SystemError(const char* what, const std::string& path) {
-  const int error = errno;
-  return absl::ErrnoToStatus(error, absl::StrCat("cannot ", what, " ", path));
-}
 
 // As mkdir -p. Directories that exist stay as they are; new ones get `mode` whatever the umask.
 absl::Status MakeDirectories(const fs::path& path, mode_t mode) {
@@ -49,11 +43,6 @@ absl::Status MakeDirectories(const fs::path& path, mode_t mode) {
   }
   if (chmod(path.c_str(), mode) != 0) return SystemError("set the mode of", path.string());
   return absl::OkStatus();
-}
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 // Returns the descriptor that holds the lock.
