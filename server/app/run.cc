@@ -57,11 +57,10 @@ void PrintDevLines(const Replica& replica, const PrivatePostgres& postgres, bool
 }
 
 absl::Status ServeDev(Settings settings, const DevSettings& dev, PrivatePostgres& postgres,
-                      StopSignal* stop, Log* log) {
+                      StopSignal* stop, Metrics* metrics, Log* log) {
   settings.database_url = postgres.ConnectionString();
   RETURN_IF_ERROR(Migrate(settings.database_url));
-  Metrics metrics;
-  ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica, StartDevReplica(settings, dev, &metrics, log));
+  ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica, StartDevReplica(settings, dev, metrics, log));
   if (!stop->Arrived()) PrintDevLines(*replica, postgres, dev.ephemeral);
   stop->Wait();
   replica->Stop(settings.drain_delay);
@@ -71,9 +70,13 @@ absl::Status ServeDev(Settings settings, const DevSettings& dev, PrivatePostgres
 }  // namespace
 
 int RunServe(const Settings& settings, StopSignal* stop) {
-  Log log({.level = settings.log_level});
   Metrics metrics;
+  Log log({.level = settings.log_level, .metrics = &metrics});
   log.Info("starting", {{"version", IDEMPOTENCY_VERSION}, {"durability", "local"}});
+  // There is no other way yet: without --insecure the options are refused.
+  log.Warn("insecure", {{"detail",
+                         "no authentication and no encryption: whoever reaches the port may do "
+                         "everything, for every merchant"}});
   absl::StatusOr<std::unique_ptr<Replica>> replica =
       Replica::Start(settings, MakeStores(settings, &metrics), &metrics, &log);
   if (!replica.ok()) return Fail(replica.status());
@@ -83,14 +86,15 @@ int RunServe(const Settings& settings, StopSignal* stop) {
 }
 
 int RunDev(Settings settings, const DevSettings& dev, StopSignal* stop) {
-  Log log({.level = settings.log_level});
+  Metrics metrics;
+  Log log({.level = settings.log_level, .metrics = &metrics});
   std::cout << "Starting a private PostgreSQL; the first time takes a few seconds." << std::endl;
   PrivatePostgresOptions options;
   options.directory = dev.directory;
   options.ephemeral = dev.ephemeral;
   absl::StatusOr<std::unique_ptr<PrivatePostgres>> postgres = PrivatePostgres::Start(options);
   if (!postgres.ok()) return Fail(postgres.status());
-  const absl::Status served = ServeDev(std::move(settings), dev, **postgres, stop, &log);
+  const absl::Status served = ServeDev(std::move(settings), dev, **postgres, stop, &metrics, &log);
   const absl::Status stopped = (*postgres)->Stop();
   if (!served.ok()) return Fail(served);
   if (!stopped.ok()) return Fail(stopped);

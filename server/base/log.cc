@@ -75,13 +75,16 @@ spdlog::sink_ptr MakeSink(std::ostream* output) {
 // One bounded queue and the thread that empties it into the sink.
 class Queue {
  public:
-  Queue(const spdlog::sink_ptr& sink, size_t max_lines, spdlog::async_overflow_policy policy)
-      : policy_(policy), pool_(std::make_shared<spdlog::details::thread_pool>(max_lines, 1)) {
+  Queue(const spdlog::sink_ptr& sink, size_t max_lines, spdlog::async_overflow_policy policy,
+        Metrics* metrics)
+      : policy_(policy),
+        metrics_(metrics),
+        pool_(std::make_shared<spdlog::details::thread_pool>(max_lines, 1)) {
     logger_ = std::make_shared<spdlog::async_logger>("", sink, pool_, policy);
     // spdlog's own handler prints to stderr, which is where the lines go that just failed.
-    logger_->set_error_handler([this](const std::string&) { ++refused_; });
+    logger_->set_error_handler([this](const std::string&) { CountRefused(); });
     direct_ = std::make_shared<spdlog::logger>("", sink);
-    direct_->set_error_handler([this](const std::string&) { ++refused_; });
+    direct_->set_error_handler([this](const std::string&) { CountRefused(); });
   }
 
   void Post(const std::string& line) {
@@ -127,10 +130,23 @@ class Queue {
   }
   void EndPost() {
     MutexLock lock(&mu_);
+    // A full queue drops while a line is posted, never later. The pool stands until no post runs.
+    const uint64_t overrun = pool_->overrun_counter();
+    CountDropped(overrun - counted_overrun_);
+    counted_overrun_ = overrun;
     if (--posting_ == 0 && stopped_) no_post_.NotifyAll();
   }
 
+  void CountRefused() {
+    ++refused_;
+    CountDropped(1);
+  }
+  void CountDropped(uint64_t lines) {
+    if (metrics_ != nullptr) metrics_->Add(Metric::kLogDropped, static_cast<int64_t>(lines));
+  }
+
   const spdlog::async_overflow_policy policy_;
+  Metrics* const metrics_;
   std::shared_ptr<spdlog::async_logger> logger_;
   std::shared_ptr<spdlog::logger> direct_;
   std::atomic<uint64_t> refused_ = 0;
@@ -139,6 +155,7 @@ class Queue {
   CondVar no_post_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   int posting_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t counted_overrun_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t overrun_at_stop_ ABSL_GUARDED_BY(mu_) = 0;
   // Set once before any other thread knows the Queue, taken away by Stop() when nobody is posting
   // any more.
@@ -175,8 +192,10 @@ class Log::Impl {
       : clock_(options.clock != nullptr ? options.clock : SystemClock()),
         level_(options.level),
         sink_(MakeSink(options.output)),
-        ordinary_(sink_, options.max_queued_lines, spdlog::async_overflow_policy::overrun_oldest),
-        audit_(sink_, options.max_queued_audit_lines, spdlog::async_overflow_policy::block) {}
+        ordinary_(sink_, options.max_queued_lines, spdlog::async_overflow_policy::overrun_oldest,
+                  options.metrics),
+        audit_(sink_, options.max_queued_audit_lines, spdlog::async_overflow_policy::block,
+               options.metrics) {}
 
   std::string Line(LogLevel level, absl::string_view event, Fields fields) {
     return FormatLine(clock_->Now(), level, event, fields);

@@ -33,6 +33,7 @@
 
 #include "absl/strings/string_view.h"
 #include "server/base/clock.h"
+#include "server/base/metrics.h"
 
 namespace idempotency {
 
@@ -79,6 +80,9 @@ struct LogOptions {
   LogLevel level = LogLevel::kInfo;
   // Null: SystemClock().
   Clock* clock = nullptr;
+  // Counts dropped lines as Metric::kLogDropped, as they are dropped. May be null, else must
+  // outlive the Log.
+  Metrics* metrics = nullptr;
   // Lines that may be queued. With the largest lines these defaults hold 40 MiB, with usual ones
   // about 3 MiB.
   size_t max_queued_lines = 4096;

@@ -211,11 +211,13 @@ TEST(Log, LevelNamesParseBack) {
 TEST(Log, FullQueueDropsTheOldestLinesAndCountsThem) {
   GatedBuffer buffer;
   std::ostream output(&buffer);
-  Log log({.output = &output, .max_queued_lines = 2});
+  Metrics metrics;
+  Log log({.output = &output, .metrics = &metrics, .max_queued_lines = 2});
   log.Info("held");
   buffer.AwaitWriter();
   for (int i = 1; i <= 5; ++i) log.Info("line", {{"number", i}});
   EXPECT_EQ(log.DroppedLines(), 3u);
+  EXPECT_EQ(metrics.Value(Metric::kLogDropped), 3);
   buffer.Open();
   log.Stop();
   const std::vector<std::string> lines = Lines(buffer.str());
@@ -305,11 +307,13 @@ TEST(Log, OutputThatFailsIsCountedAndReachesNoCaller) {
   } buffer;
   std::ostream output(&buffer);
   output.exceptions(std::ios::badbit | std::ios::failbit);
-  Log log({.output = &output});
+  Metrics metrics;
+  Log log({.output = &output, .metrics = &metrics});
   log.Info("lost");
   log.Audit(LogLevel::kWarn, "lost");
   log.Stop();
   EXPECT_GE(log.DroppedLines(), 2u);
+  EXPECT_EQ(metrics.Value(Metric::kLogDropped), static_cast<int64_t>(log.DroppedLines()));
 }
 
 TEST(Log, NothingIsWrittenWithoutALine) {

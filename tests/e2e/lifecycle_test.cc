@@ -52,6 +52,12 @@ TEST(Lifecycle, ReplicaServesOnlyOnceTheSchemaFits) {
   EXPECT_TRUE(Eventually([&] { return client.Begin(BeginOf("k", "a")).ok(); }));
 }
 
+TEST(Lifecycle, ReplicaSaysInItsLogThatItIsInsecure) {
+  ServiceProcess process(ServeArguments("host=127.0.0.1 port=1 dbname=none user=none"));
+  ASSERT_NE(process.AwaitAddress(), "") << process.Log();
+  EXPECT_THAT(process.Log(), HasSubstr(R"("level":"warn","event":"insecure")"));
+}
+
 TEST(Lifecycle, ReplicaStartsWithoutItsDatabaseAndFailsClosed) {
   // Nothing listens on a port of the reserved range.
   ServiceProcess process(ServeArguments("host=127.0.0.1 port=1 dbname=none user=none"));
