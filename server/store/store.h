@@ -13,8 +13,11 @@
 //   kCommitUnknown       a commit was sent and its answer lost, and so it stayed for the store's
 //                        whole budget
 //   kInternal            the database refused the item
-// After a lost commit the store runs the same batch again on a new connection: rows carry their
-// attempt, so a Begin finds itself (`repeated`) and an answer is already recorded.
+// Memory: rows are read in parts of bounded size, but all results are held until they are returned,
+// each with its record's whole outcome: a batch of 256 replays of 256 KiB is 64 MiB.
+//
+// After a lost commit the store runs the items whose answer is not known again on a new connection:
+// rows carry their attempt, so a Begin finds itself (`repeated`) and an answer is already recorded.
 #pragma once
 
 #include <cstdint>
@@ -85,12 +88,14 @@ class Store {
   // Reads the primary; writes nothing.
   virtual BatchResults<LookupResult> LookupBatch(absl::Span<const LookupItem* const> items) = 0;
   // Keeps refused answers on their records (decide.h, KeepRefused). Best effort: true = kept, false
-  // = not to be kept.
+  // = not to be kept. Hardly waits for a row that another transaction holds: kLockTimeout.
   virtual BatchResults<bool> KeepRefusedBatch(absl::Span<const OwnerItem* const> items) = 0;
 
   // Maintenance, one bounded step over a range of blocks. Rows that others hold are skipped.
   virtual absl::StatusOr<int64_t> CountBlocks() = 0;
-  // Marks attempts whose lease was over more than `grace` ago.
+  // Marks attempts whose lease was over more than `grace` ago. Here and in PurgeUnsettledStep the
+  // records are returned also when the commit's answer was lost: each is told of at least once if
+  // it was marked, perhaps once too often.
   virtual absl::StatusOr<std::vector<SweptRecord>> SweepStep(BlockRange range,
                                                              absl::Duration grace) = 0;
   // Deletes expired records; returns how many.
@@ -99,7 +104,8 @@ class Store {
   virtual absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(BlockRange range,
                                                                       absl::Duration max_age) = 0;
 
-  // Ok when the database answers, takes writes, and its schema fits this server.
+  // Ok when the database answers, takes writes, has them on disk when it says so
+  // (synchronous_commit is not off), and its schema fits this server.
   virtual absl::Status Check() = 0;
 };
 

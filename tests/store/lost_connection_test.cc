@@ -2,6 +2,7 @@
 // running the batch again, or said to be unknown.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -31,13 +32,38 @@ class LostConnectionTest : public PostgresFixture {
     return store.BeginBatch(items)[0];
   }
 
-  // From now on an insert of a record waits while `holder` holds the advisory lock.
-  void BlockInserts(RawSession& holder) {
-    Sql("CREATE FUNCTION wait_here() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-        "PERFORM pg_advisory_xact_lock_shared(42); RETURN NEW; END $$;"
-        "CREATE TRIGGER wait_here BEFORE INSERT ON idempotency_record "
-        "FOR EACH ROW EXECUTE FUNCTION wait_here()");
+  // From now on an INSERT (or UPDATE) of a record waits while `holder` holds the advisory lock.
+  void Block(absl::string_view write, RawSession& holder) {
+    Sql(
+        absl::StrCat("CREATE FUNCTION wait_here() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                     "PERFORM pg_advisory_xact_lock_shared(42); RETURN NEW; END $$;"
+                     "CREATE TRIGGER wait_here BEFORE ",
+                     write, " ON idempotency_record FOR EACH ROW EXECUTE FUNCTION wait_here()"));
     holder.Sql("SELECT pg_advisory_lock(42)");
+  }
+
+  // Makes the call, of which one item takes the fast path and another is read, and cuts its
+  // connection in the read: the fast path's INSERT (or UPDATE) is committed, and known to be.
+  void CutInRead(absl::string_view write, const std::function<void(Store&)>& call) {
+    RawSession holder(conninfo());
+    Block(write, holder);
+    const std::unique_ptr<Store> patient = NewStore(PatientOptions());
+    std::thread caller([&] { call(*patient); });
+    const std::string pid = AwaitWaiting("Lock");
+    // Its turn comes after the write's commit, and before the read.
+    RawSession locker(conninfo());
+    locker.Send("BEGIN; LOCK TABLE idempotency_record IN ACCESS EXCLUSIVE MODE");
+    EXPECT_TRUE(Eventually([&] {
+      return Value(
+                 "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND relation "
+                 "= 'idempotency_record'::regclass AND NOT granted") == "1";
+    }));
+    holder.Sql("SELECT pg_advisory_unlock(42)");
+    EXPECT_TRUE(Eventually([&] { return !locker.IsBusy(); }));
+    EXPECT_EQ(AwaitWaiting("Lock"), pid);
+    Terminate(pid);
+    locker.Sql("ROLLBACK");
+    caller.join();
   }
 };
 
@@ -54,7 +80,7 @@ TEST_F(LostConnectionTest, BeginIsSentOnANewConnectionWhenTheIdleOneWasTerminate
 
 TEST_F(LostConnectionTest, BeginStartsOnceWhenItsConnectionIsTerminatedBeforeTheCommit) {
   RawSession holder(conninfo());
-  BlockInserts(holder);
+  Block("INSERT", holder);
   const std::unique_ptr<Store> patient = NewStore(PatientOptions());
   absl::StatusOr<BeginResult> result;
   std::thread caller([&] { result = BeginOn(*patient, "order-1"); });
@@ -71,9 +97,35 @@ TEST_F(LostConnectionTest, BeginStartsOnceWhenItsConnectionIsTerminatedBeforeThe
   EXPECT_EQ(Value("SELECT count(*) FROM idempotency_record"), "1");
 }
 
+TEST_F(LostConnectionTest, KnownStartStandsWhenTheConnectionEndsInTheReadAfterIt) {
+  ASSERT_TRUE(BeginOne("order-2", 2).ok());
+  const std::vector<BeginItem> items = {Request("order-1"), Request("order-2")};
+  BatchResults<BeginResult> results;
+  CutInRead("INSERT", [&](Store& patient) { results = patient.BeginBatch(PointersOf(items)); });
+  ASSERT_TRUE(results[0].ok()) << results[0].status();
+  EXPECT_EQ(results[0]->verdict, BeginVerdict::kStarted);
+  EXPECT_FALSE(results[0]->repeated);
+  ASSERT_TRUE(results[1].ok()) << results[1].status();
+  EXPECT_EQ(results[1]->verdict, BeginVerdict::kInProgress);
+  EXPECT_EQ(metrics().Value(Metric::kCommitRetried), 0);
+}
+
+TEST_F(LostConnectionTest, KnownFailStandsWhenTheConnectionEndsInTheReadAfterIt) {
+  ASSERT_TRUE(Begin({Request("order-1"), Request("order-2")})[1].ok());
+  ASSERT_TRUE(CompleteOne("order-2").ok());
+  const std::vector<OwnerItem> items = {Failed("order-1", Disposition::kNotApplied),
+                                        Completed("order-2")};
+  BatchResults<OwnerResult> results;
+  CutInRead("UPDATE", [&](Store& patient) { results = patient.OwnerBatch(PointersOf(items)); });
+  ASSERT_TRUE(results[0].ok()) << results[0].status();
+  EXPECT_EQ(results[0]->verdict, OwnerVerdict::kRecorded);
+  ASSERT_TRUE(results[1].ok()) << results[1].status();
+  EXPECT_EQ(results[1]->verdict, OwnerVerdict::kAlreadyRecorded);
+}
+
 TEST_F(LostConnectionTest, BeginRunsAgainWhenItsStatementIsCancelled) {
   RawSession holder(conninfo());
-  BlockInserts(holder);
+  Block("INSERT", holder);
   const std::unique_ptr<Store> patient = NewStore(PatientOptions());
   absl::StatusOr<BeginResult> result;
   std::thread caller([&] { result = BeginOn(*patient, "order-1"); });
@@ -174,6 +226,16 @@ class LostCommitTest : public LostConnectionTest {
     }));
   }
 
+  // An attempt of somebody else whose lease is over.
+  void InsertAbandoned(absl::string_view key) {
+    Sql(absl::StrCat(
+        "SET synchronous_commit = local; INSERT INTO idempotency_record (created_at, "
+        "lease_expires_at, ttl_seconds, lease_ms, attempt_number, attempt_hash, flags, state, "
+        "merchant_id, idempotency_key, fingerprint, operation) SELECT now() - interval '2 h', "
+        "now() - interval '1 h', 60, 1000, 1, gen_random_uuid(), 0, 1, 'm1', '",
+        key, "', decode(repeat('07', 32), 'hex'), 'POST /orders'"));
+  }
+
   // A commit of the store is done on the primary and waits for the standby.
   std::string AwaitCommit(absl::string_view not_pid = "") { return AwaitWaiting("IPC", not_pid); }
 };
@@ -241,11 +303,7 @@ TEST_F(LostCommitTest, CompleteIsAlreadyRecordedWhenItsConnectionIsTerminated) {
 }
 
 TEST_F(LostCommitTest, NextAttemptFindsItselfWhenItsConnectionIsTerminated) {
-  Sql("SET synchronous_commit = local; INSERT INTO idempotency_record (created_at, "
-      "lease_expires_at, ttl_seconds, lease_ms, attempt_number, attempt_hash, flags, state, "
-      "merchant_id, idempotency_key, fingerprint, operation) SELECT now(), now() - interval '1 "
-      "h', 60, 1000, 1, gen_random_uuid(), 0, 1, 'm1', 'order-1', "
-      "decode(repeat('07', 32), 'hex'), 'POST /orders'");
+  InsertAbandoned("order-1");
   const std::unique_ptr<Store> patient = NewStore(PatientOptions());
   absl::StatusOr<BeginResult> result;
   std::thread caller([&] { result = BeginOn(*patient, "order-1"); });
@@ -258,6 +316,34 @@ TEST_F(LostCommitTest, NextAttemptFindsItselfWhenItsConnectionIsTerminated) {
   EXPECT_TRUE(result->wrote_attempt);  // so that the takeover is reported
   EXPECT_EQ(result->record->attempt_number, 2);
   EXPECT_EQ(result->record->unknown_attempts, 1);
+}
+
+TEST_F(LostCommitTest, SweepTellsWhatItMarkedWhenItsConnectionIsTerminated) {
+  InsertAbandoned("order-1");
+  const std::unique_ptr<Store> patient = NewStore(PatientOptions());
+  absl::StatusOr<std::vector<SweptRecord>> swept;
+  std::thread caller([&] { swept = patient->SweepStep({0, 1000}, absl::ZeroDuration()); });
+  Terminate(AwaitCommit());
+  caller.join();
+
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  ASSERT_EQ(swept->size(), 1u);
+  EXPECT_EQ((*swept)[0].key.idempotency_key, "order-1");
+  EXPECT_EQ(Value("SELECT state FROM idempotency_record"), "5");
+}
+
+TEST_F(LostCommitTest, PurgeOfUnsettledTellsWhatItDeletedWhenItsConnectionIsTerminated) {
+  InsertAbandoned("order-1");
+  const std::unique_ptr<Store> patient = NewStore(PatientOptions());
+  absl::StatusOr<std::vector<SweptRecord>> purged;
+  std::thread caller([&] { purged = patient->PurgeUnsettledStep({0, 1000}, absl::Minutes(1)); });
+  Terminate(AwaitCommit());
+  caller.join();
+
+  ASSERT_TRUE(purged.ok()) << purged.status();
+  ASSERT_EQ(purged->size(), 1u);
+  EXPECT_EQ((*purged)[0].key.idempotency_key, "order-1");
+  EXPECT_EQ(Value("SELECT count(*) FROM idempotency_record"), "0");
 }
 
 TEST_F(LostCommitTest, IsUnknownWhenTheBudgetIsOver) {

@@ -120,8 +120,10 @@ void BatchRun::RunUntilKnown(const BatchRunOptions& options,
   const absl::Duration deadline = SystemClock()->BootTime() + options.retry_budget;
   absl::Duration pause;
   for (;;) {
-    std::fill(answered_.begin(), answered_.end(), false);
-    std::fill(faults_.begin(), faults_.end(), absl::OkStatus());
+    // An answer is known for good. Decided again, it might turn into a repeat, or a refusal.
+    for (size_t i = 0; i < size_; ++i) {
+      if (!answered_[i]) faults_[i] = absl::OkStatus();
+    }
     const std::optional<PipelineFailure> failure = once();
     if (!failure.has_value() && !IsInDoubt()) return;
     // The connection ended under the batch: a new one may well serve it. A database that cannot be

@@ -1,6 +1,6 @@
 // What every batch does about failure: halves it around an item that the database refuses or a row
-// that another transaction holds, runs it again after a deadlock, and runs all of it again on a new
-// connection when the answer to a commit was lost.
+// that another transaction holds, runs it again after a deadlock, and runs what has no answer yet
+// again on a new connection when the connection was lost.
 //
 // A batch is worked on in steps. A step is one transaction for some of the batch's items; it is
 // given the items by their places in the batch.
@@ -61,7 +61,7 @@ class BatchRun {
   bool MayBeWritten(size_t place) const { return written_[place]; }
 
   // Runs `once`, the whole batch from its beginning, until every place has an answer or a fault
-  // that may stand. Clears all answers before each run.
+  // that may stand. Answers are kept over the runs, faults are not: `once` works on what is Open.
   void RunUntilKnown(const BatchRunOptions& options,
                      const std::function<std::optional<PipelineFailure>()>& once);
 

@@ -16,24 +16,29 @@ namespace {
 using Effect = PipelineFailure::Effect;
 
 absl::Status AsFault(const PipelineFailure& failure, Query query) {
-  const bool writes = query != Query::kCheck && query != Query::kCountBlocks;
+  // The others commit in a pipeline of their own.
+  const bool commits = query == Query::kPurgeStep;
   const std::string message = absl::StrCat(QueryName(query), ": ", failure.message);
   if (failure.kind == ErrorKind::kSchema) return MakeFault(Fault::kSchemaIncompatible, message);
   if (failure.kind == ErrorKind::kItem) return MakeFault(Fault::kInternal, message);
-  if (failure.effect == Effect::kLost && writes) return MakeFault(Fault::kCommitUnknown, message);
+  if (failure.effect == Effect::kLost && commits) return MakeFault(Fault::kCommitUnknown, message);
   if (failure.kind == ErrorKind::kLockTimeout) return MakeFault(Fault::kLockTimeout, message);
   return MakeFault(Fault::kStoreUnavailable, message);
 }
 
-// Statements that are gone are prepared anew once; anything else waits for the next step.
-absl::StatusOr<PgResult> RunOne(Session& session, Query query, Params params) {
-  const Statement statement{query, std::move(params)};
-  PipelineOutcome outcome = session.Run({&statement, 1});
+// The last statement's result. Statements that are gone are prepared anew once; anything else waits
+// for the next step.
+absl::StatusOr<PgResult> RunAll(Session& session, absl::Span<const Statement> statements) {
+  PipelineOutcome outcome = session.Run(statements);
   if (outcome.failure.has_value() && outcome.failure->kind == ErrorKind::kPrepareAgain) {
-    outcome = session.Run({&statement, 1});
+    outcome = session.Run(statements);
   }
-  if (outcome.failure.has_value()) return AsFault(*outcome.failure, query);
-  return std::move(outcome.results[0]);
+  if (outcome.failure.has_value()) return AsFault(*outcome.failure, statements.back().query);
+  return std::move(outcome.results.back());
+}
+
+absl::StatusOr<PgResult> RunOne(Session& session, Query query, Params params) {
+  return RunAll(session, {{query, std::move(params)}});
 }
 
 uint32_t BlockNumber(int64_t block) {
@@ -69,6 +74,24 @@ absl::StatusOr<std::vector<SweptRecord>> SweptRecords(const PGresult* result) {
   return records;
 }
 
+// Runs a statement that marks or deletes records and returns them. The records are known before the
+// commit is sent, and they are returned also when its answer was lost: nothing would find them
+// again, and a log line too many is better than none.
+absl::StatusOr<std::vector<SweptRecord>> RunAndTell(Session& session, Query query, Params params) {
+  ASSIGN_OR_RETURN(const PgResult result,
+                   RunAll(session, {{Query::kTransactionBegin, {}}, {query, std::move(params)}}));
+  absl::StatusOr<std::vector<SweptRecord>> records = SweptRecords(result.get());
+  if (!records.ok() || records->empty()) {
+    session.Continue({{Query::kTransactionRollback, {}}});
+    return records;
+  }
+  const PipelineOutcome committed = session.Continue({{Query::kTransactionCommit, {}}});
+  if (committed.failure.has_value() && committed.failure->effect != Effect::kLost) {
+    return AsFault(*committed.failure, query);
+  }
+  return records;
+}
+
 }  // namespace
 
 absl::StatusOr<int64_t> CountBlocks(Session& session) {
@@ -85,8 +108,7 @@ absl::StatusOr<std::vector<SweptRecord>> SweepStep(Session& session, const Polic
                                                    BlockRange range, absl::Duration grace) {
   Params params = RangeParams(range);
   params.AddInt8(Millis(policy.skew_margin + grace));
-  ASSIGN_OR_RETURN(const PgResult result, RunOne(session, Query::kSweepStep, std::move(params)));
-  return SweptRecords(result.get());
+  return RunAndTell(session, Query::kSweepStep, std::move(params));
 }
 
 absl::StatusOr<int64_t> PurgeStep(Session& session, const Policy& policy, BlockRange range) {
@@ -102,9 +124,7 @@ absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(Session& session, co
   if (max_age == absl::InfiniteDuration()) return std::vector<SweptRecord>();
   Params params = RangeParams(range);
   params.AddInt8(Millis(policy.skew_margin)).AddInt8(Millis(max_age));
-  ASSIGN_OR_RETURN(const PgResult result,
-                   RunOne(session, Query::kPurgeUnsettledStep, std::move(params)));
-  return SweptRecords(result.get());
+  return RunAndTell(session, Query::kPurgeUnsettledStep, std::move(params));
 }
 
 absl::Status CheckDatabase(Session& session) {

@@ -15,6 +15,7 @@
 namespace idempotency {
 
 // As Store's functions of these names. A step that failed may be repeated: what it did stays done.
+// What was marked, or deleted as unsettled, is returned also when the commit's answer was lost.
 absl::StatusOr<int64_t> CountBlocks(Session& session);
 absl::StatusOr<std::vector<SweptRecord>> SweepStep(Session& session, const Policy& policy,
                                                    BlockRange range, absl::Duration grace);
