@@ -119,11 +119,12 @@ std::vector<const char*> ConnectParams::Values() const {
 }
 
 absl::Status CheckSchema(const PGresult* checked) {
-  RETURN_IF_ERROR(CheckShape(checked, {PgType::kInt4, PgType::kBool}));
+  RETURN_IF_ERROR(CheckShape(checked, {PgType::kInt4, PgType::kBool, PgType::kBool}));
   if (PQntuples(checked) != 1) return absl::InternalError("check: no row");
   RowReader row(checked, 0);
   const int32_t version = row.Int4();
   const bool is_read_only = row.Bool();
+  const bool forgets_commits = row.Bool();
   RETURN_IF_ERROR(row.status());
   if (version < kOldestSchema || version > kNewestSchema) {
     return absl::FailedPreconditionError(
@@ -132,6 +133,11 @@ absl::Status CheckSchema(const PGresult* checked) {
                         version, kOldestSchema, kNewestSchema));
   }
   if (is_read_only) return absl::UnavailableError("the database takes no writes");
+  if (forgets_commits) {
+    return absl::UnavailableError(
+        "synchronous_commit is off for this role or database: a crash would lose answers already "
+        "given");
+  }
   return absl::OkStatus();
 }
 

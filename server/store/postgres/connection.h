@@ -81,7 +81,8 @@ class ConnectParams {
 };
 
 // Whether the version that check.sql returned is in this server's range; the message of
-// kFailedPrecondition names both. kUnavailable when the node is read-only.
+// kFailedPrecondition names both. kUnavailable when the node is read-only, or answers commits
+// before they are on disk.
 absl::Status CheckSchema(const PGresult* checked);
 
 // The server answers COMMIT of a failed transaction by the command tag ROLLBACK, without an error.
