@@ -1,9 +1,9 @@
 -- lock: as read.sql, but locks the rows first. Between BEGIN and write.sql; the decision is made again on what this
 -- returns, because the row may have changed since read.sql.
--- Parameters  $1 text[] merchant, $2 text[] key, sorted bytewise, distinct
+-- Parameters  $1 text[] merchant, $2 text[] key, sorted bytewise, distinct; $3 as read.sql
 -- Returns     as read.sql; the reading is taken after the row was locked
--- Locks       FOR UPDATE on the rows, in key order
--- Plan        unnest, bitmap scans on the primary key, Sort, LockRows, and the reading in a Subquery Scan above them
+-- Locks       FOR UPDATE on the rows, in key order, those held back included
+-- Plan        unnest, bitmap scans on the primary key, Sort, LockRows, and the reading in the WindowAgg above them
 SELECT
     l.ord,
     l.created_at,
@@ -15,8 +15,10 @@ SELECT
     l.flags,
     l.state,
     l.finished_at,
-    l.outcome,
-    l.history,
+    CASE WHEN COALESCE(sum(octet_length(l.outcome) + octet_length(l.history)) OVER earlier, 0) <= $3::bigint
+        THEN l.outcome END AS outcome,
+    CASE WHEN COALESCE(sum(octet_length(l.outcome) + octet_length(l.history)) OVER earlier, 0) <= $3::bigint
+        THEN l.history END AS history,
     l.labels,
     l.fingerprint,
     l.operation,
@@ -46,3 +48,4 @@ FROM (
     ORDER BY r.merchant_id, r.idempotency_key
     FOR UPDATE OF r
 ) AS l
+WINDOW earlier AS (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)

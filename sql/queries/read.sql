@@ -1,9 +1,12 @@
 -- read: the rows of the given keys, as DecideBegin, DecideOwner and Lookup need them.
 -- Parameters  $1 text[] merchant, $2 text[] key
+--             $3 bigint  bytes of outcomes and histories above which the further rows are held back
 -- Returns     one row for each key, with its place in the arrays from 1, in no order, and the clock's reading, taken
---             after the row was read; where the key has no row, NULLs and the reading
+--             after the row was read; where the key has no row, NULLs and the reading. A row that is held back has
+--             NULL as outcome and history; the first row never is
 -- Locks       none
--- Plan        unnest, then a bitmap scan on the primary key for each
+-- Plan        unnest, then a bitmap scan on the primary key for each; the sums over the rows as they come, which takes
+--             their lengths without fetching them from TOAST
 SELECT
     u.ord::int,
     r.created_at,
@@ -15,8 +18,10 @@ SELECT
     r.flags,
     r.state,
     r.finished_at,
-    r.outcome,
-    r.history,
+    CASE WHEN COALESCE(sum(octet_length(r.outcome) + octet_length(r.history)) OVER earlier, 0) <= $3::bigint
+        THEN r.outcome END AS outcome,
+    CASE WHEN COALESCE(sum(octet_length(r.outcome) + octet_length(r.history)) OVER earlier, 0) <= $3::bigint
+        THEN r.history END AS history,
     r.labels,
     r.fingerprint,
     r.operation,
@@ -25,3 +30,4 @@ FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (merchant, key, ord)
 LEFT JOIN idempotency_record AS r
     ON r.merchant_id = u.merchant
     AND r.idempotency_key = u.key
+WINDOW earlier AS (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)

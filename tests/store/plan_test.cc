@@ -243,11 +243,12 @@ TEST_F(PlanTest, GoesAstrayWithoutThePin) {
 TEST_F(PlanTest, ReadsTheClockAfterTheLock) {
   PlanSession session(conninfo(), true);
   const std::vector<std::string> plan = session.Explain(QueryFiles().at("lock"));
-  // The reading is in the select list of the sub-select's scan, which stands above LockRows.
-  ASSERT_GE(plan.size(), 3u);
-  EXPECT_EQ(NodeOf(plan[0]), "Subquery Scan on l");
-  EXPECT_EQ(NodeOf(plan[1]), "LockRows");
-  EXPECT_EQ(NodeOf(plan[2]), "Sort");
+  // The reading is in the select list of the topmost node, which gets rows that are locked.
+  ASSERT_GE(plan.size(), 4u);
+  EXPECT_EQ(NodeOf(plan[0]), "WindowAgg");
+  EXPECT_EQ(NodeOf(plan[1]), "Subquery Scan on l");
+  EXPECT_EQ(NodeOf(plan[2]), "LockRows");
+  EXPECT_EQ(NodeOf(plan[3]), "Sort");
 }
 
 }  // namespace

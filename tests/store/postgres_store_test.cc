@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "server/record/fault.h"
 #include "server/store/postgres/sql.h"
 #include "tests/store/postgres_fixture.h"
@@ -103,6 +104,78 @@ TEST_F(PostgresStoreTest, IsUnavailableWhenTheDatabaseIsReadOnly) {
   const absl::Status checked = NewStore(options)->Check();
   EXPECT_EQ(FaultOf(checked), Fault::kStoreUnavailable) << checked;
   EXPECT_NE(checked.message().find("no writes"), absl::string_view::npos) << checked;
+}
+
+TEST_F(PostgresStoreTest, IsUnavailableWhenCommitsAreAnsweredBeforeTheyAreOnDisk) {
+  Sql(absl::StrCat("ALTER DATABASE ", DatabaseName(conninfo()), " SET synchronous_commit = off"));
+  const auto result = BeginOne("order-1");
+  EXPECT_EQ(FaultOf(result.status()), Fault::kStoreUnavailable) << result.status();
+  const absl::Status checked = NewStore()->Check();
+  EXPECT_EQ(FaultOf(checked), Fault::kStoreUnavailable) << checked;
+  EXPECT_NE(checked.message().find("synchronous_commit"), absl::string_view::npos) << checked;
+}
+
+TEST_F(PostgresStoreTest, ServesWhenCommitsWaitForTheOwnDiskOnly) {
+  Sql(absl::StrCat("ALTER DATABASE ", DatabaseName(conninfo()), " SET synchronous_commit = local"));
+  EXPECT_TRUE(BeginOne("order-1").ok());
+  EXPECT_TRUE(store().Check().ok());
+}
+
+// The first row comes whole, and the next while the bytes so far are not above the bound.
+TEST_F(PostgresStoreTest, ReadsHoldLargeRowsBackForTheNextOne) {
+  std::vector<BeginItem> begins;
+  for (size_t i = 0; i < 4; ++i) begins.push_back(Request(NumberedKey(i)));
+  for (const auto& result : Begin(begins)) ASSERT_TRUE(result.ok());
+  Sql("UPDATE idempotency_record SET outcome = '12345', history = '67'");
+  for (const Query query : {Query::kRead, Query::kLock}) {
+    for (const auto& [bound, expected] : std::vector<std::pair<std::string, std::string>>{
+             {"0", "tfff"}, {"6", "tfff"}, {"7", "ttff"}, {"13", "ttff"}, {"14", "tttf"}}) {
+      const std::string rows = absl::StrReplaceAll(
+          QueryText(query),
+          {{"$1::text[]", "array_fill('m1'::text, ARRAY[4])"},
+           {"$2::text[]", "ARRAY['key-0000', 'key-0001', 'key-0002', 'key-0003']"},
+           {"$3::bigint", bound}});
+      EXPECT_EQ(Value(absl::StrCat("SELECT string_agg(CASE WHEN outcome IS NULL AND history IS "
+                                   "NULL THEN 'f' ELSE 't' END, '' ORDER BY ord) FROM (",
+                                   rows, ") AS found")),
+                expected)
+          << QueryName(query) << " " << bound;
+    }
+  }
+}
+
+// More than one read can carry, in every operation that reads.
+TEST_F(PostgresStoreTest, LargeOutcomesOfABatchAllComeBack) {
+  std::vector<BeginItem> begins;
+  std::vector<OwnerItem> completes;
+  std::vector<LookupItem> lookups;
+  for (size_t i = 0; i < 40; ++i) {
+    begins.push_back(Request(NumberedKey(i)));
+    completes.push_back(Completed(NumberedKey(i)));
+    Outcome outcome;
+    outcome.body = std::string(1 << 20, static_cast<char>('0' + i));
+    completes.back().answer = std::make_shared<const Answer>(outcome);
+    lookups.push_back(LookupOf(NumberedKey(i)));
+  }
+  for (const auto& result : Begin(begins)) ASSERT_TRUE(result.ok());
+  for (const auto& result : Owner(completes)) ASSERT_TRUE(result.ok());
+  const auto replays = Begin(begins);
+  const auto again = Owner(completes);
+  const auto found = store().LookupBatch(PointersOf(lookups));
+  for (size_t i = 0; i < 40; ++i) {
+    ASSERT_TRUE(replays[i].ok()) << replays[i].status();
+    EXPECT_EQ(replays[i]->verdict, BeginVerdict::kReplay);
+    EXPECT_TRUE(*replays[i]->record->answer == *completes[i].answer);
+    ASSERT_TRUE(again[i].ok()) << again[i].status();
+    EXPECT_EQ(again[i]->verdict, OwnerVerdict::kAlreadyRecorded);
+    ASSERT_TRUE(found[i].ok()) << found[i].status();
+    EXPECT_TRUE(*found[i]->record->answer == *completes[i].answer);
+    completes[i] = Completed(NumberedKey(i), 1, 500);
+  }
+  for (const auto& kept : store().KeepRefusedBatch(PointersOf(completes))) {
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    EXPECT_TRUE(*kept);
+  }
 }
 
 TEST_F(PostgresStoreTest, GoesOnWhenItsPreparedStatementsAreGone) {

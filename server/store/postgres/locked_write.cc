@@ -1,6 +1,8 @@
 #include "server/store/postgres/locked_write.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -14,14 +16,22 @@ namespace {
 
 using Effect = PipelineFailure::Effect;
 
+// Above this many bytes of outcomes and histories a read holds the further rows back for the next
+// one; the last row comes on top. Libpq keeps a whole result in memory.
+constexpr int64_t kMaxBytesOfARead = 16 << 20;
+
+// Columns of read.sql and lock.sql.
+constexpr int kOutcomeColumn = 10;
+constexpr int kReadingColumn = 15;
+
 PipelineFailure BrokenAnswer(absl::string_view message) {
   return {Effect::kRejected, ErrorKind::kItem, std::string(message)};
 }
 
 // Rows of read.sql or lock.sql as FoundRows, one for each of `places`. A row that cannot be decoded
-// gets its fault and is left out.
+// gets its fault and is left out; so are rows that were held back, whose places go to `held_back`.
 absl::StatusOr<std::vector<FoundRow>> FindRows(BatchRun& run, const Keys& keys, PlacesView places,
-                                               const PGresult* result) {
+                                               const PGresult* result, Places* held_back) {
   RETURN_IF_ERROR(
       CheckShape(result, {PgType::kInt4, PgType::kTimestamptz, PgType::kTimestamptz, PgType::kInt4,
                           PgType::kInt4, PgType::kInt4, PgType::kUuid, PgType::kInt2, PgType::kInt2,
@@ -29,14 +39,19 @@ absl::StatusOr<std::vector<FoundRow>> FindRows(BatchRun& run, const Keys& keys, 
                           PgType::kBytea, PgType::kText, PgType::kTimestamptz}));
   std::vector<FoundRow> found(places.size());
   std::vector<bool> is_broken(places.size());
+  std::vector<bool> is_held_back(places.size());
   for (size_t i = 0; i < places.size(); ++i) found[i].place = places[i];
   for (int i = 0; i < PQntuples(result); ++i) {
     RowReader row(result, i);
     const auto at = static_cast<size_t>(row.Int4()) - 1;
     if (!row.status().ok() || at >= places.size()) return absl::InternalError("a row out of place");
     if (row.IsNull()) {  // created_at: the key has no row
-      RowReader reading(result, i, 15);
+      RowReader reading(result, i, kReadingColumn);
       found[at].now = reading.Timestamp();
+      continue;
+    }
+    if (PQgetisnull(result, i, kOutcomeColumn) == 1) {
+      is_held_back[at] = true;
       continue;
     }
     absl::StatusOr<Record> record = DecodeRecord(*keys[places[at]], row);
@@ -51,8 +66,14 @@ absl::StatusOr<std::vector<FoundRow>> FindRows(BatchRun& run, const Keys& keys, 
   }
   std::vector<FoundRow> whole;
   for (size_t i = 0; i < found.size(); ++i) {
-    if (!is_broken[i]) whole.push_back(std::move(found[i]));
+    if (is_held_back[i]) {
+      held_back->push_back(places[i]);
+    } else if (!is_broken[i]) {
+      whole.push_back(std::move(found[i]));
+    }
   }
+  // At least the first row comes whole, or reading would have no end.
+  if (held_back->size() == places.size()) return absl::InternalError("every row was held back");
   return whole;
 }
 
@@ -101,9 +122,8 @@ std::optional<PipelineFailure> WriteLocked(BatchRun& run, std::vector<FoundRow>&
   return std::nullopt;
 }
 
-}  // namespace
-
-Params KeyParams(const Keys& keys, PlacesView places) {
+// Of read.sql and lock.sql.
+Params RowsParams(const Keys& keys, PlacesView places) {
   ArrayParam merchant(PgType::kText, places.size());
   ArrayParam key(PgType::kText, places.size());
   for (const size_t place : places) {
@@ -111,40 +131,66 @@ Params KeyParams(const Keys& keys, PlacesView places) {
     key.Bytes(keys[place]->idempotency_key);
   }
   Params params;
-  params.Add(std::move(merchant)).Add(std::move(key));
+  params.Add(std::move(merchant)).Add(std::move(key)).AddInt8(kMaxBytesOfARead);
   return params;
 }
 
+}  // namespace
+
 std::optional<PipelineFailure> ReadRows(BatchRun& run, const Keys& keys, PlacesView places,
                                         const std::function<void(const FoundRow&)>& found) {
-  return run.Do(places, [&](PlacesView part, LockWait) -> std::optional<PipelineFailure> {
-    const PipelineOutcome outcome = run.session().Run({{Query::kRead, KeyParams(keys, part)}});
-    if (outcome.failure.has_value()) return outcome.failure;
-    const auto rows = FindRows(run, keys, part, outcome.results[0].get());
-    if (!rows.ok()) return BrokenAnswer(rows.status().message());
-    for (const FoundRow& row : *rows) found(row);
-    return std::nullopt;
-  });
+  std::vector<FoundRow> all;
+  std::optional<PipelineFailure> failure;
+  Places left(places.begin(), places.end());
+  while (!left.empty() && !failure.has_value()) {
+    Places next;
+    failure = run.Do(left, [&](PlacesView part, LockWait) -> std::optional<PipelineFailure> {
+      const PipelineOutcome outcome = run.session().Run({{Query::kRead, RowsParams(keys, part)}});
+      if (outcome.failure.has_value()) return outcome.failure;
+      Places held_back;
+      auto rows = FindRows(run, keys, part, outcome.results[0].get(), &held_back);
+      if (!rows.ok()) return BrokenAnswer(rows.status().message());
+      std::move(rows->begin(), rows->end(), std::back_inserter(all));
+      next.insert(next.end(), held_back.begin(), held_back.end());
+      return std::nullopt;
+    });
+    left = std::move(next);
+  }
+  std::sort(all.begin(), all.end(),
+            [](const FoundRow& a, const FoundRow& b) { return a.place < b.place; });
+  for (const FoundRow& row : all) found(row);
+  return failure;
 }
 
 std::optional<PipelineFailure> LockAndWrite(BatchRun& run, const Keys& keys, PlacesView places,
-                                            const DecideOnRow& decide, const RowDone& done) {
-  return run.Do(places, [&](PlacesView part, LockWait wait) -> std::optional<PipelineFailure> {
-    std::vector<Statement> lock = WithLockWait(wait, Query::kLock, KeyParams(keys, part));
-    lock.insert(lock.begin(), {Query::kTransactionBegin, {}});
-    const PipelineOutcome locked = run.session().Run(lock);
-    if (locked.failure.has_value()) return locked.failure;
-    auto rows = FindRows(run, keys, part, locked.results.back().get());
-    if (!rows.ok()) {
-      run.session().Continue({{Query::kTransactionRollback, {}}});
-      return BrokenAnswer(rows.status().message());
-    }
-    if (auto failure = WriteLocked(run, *rows, decide)) return failure;
-    for (const FoundRow& row : *rows) {
-      if (!run.HasFault(row.place)) done(row);
-    }
-    return std::nullopt;
-  });
+                                            const DecideOnRow& decide, const RowDone& done,
+                                            LockWait lock_wait) {
+  Places left(places.begin(), places.end());
+  while (!left.empty()) {
+    Places next;
+    const BatchRun::Step step = [&](PlacesView part,
+                                    LockWait wait) -> std::optional<PipelineFailure> {
+      std::vector<Statement> lock = WithLockWait(wait, Query::kLock, RowsParams(keys, part));
+      lock.insert(lock.begin(), {Query::kTransactionBegin, {}});
+      const PipelineOutcome locked = run.session().Run(lock);
+      if (locked.failure.has_value()) return locked.failure;
+      Places held_back;
+      auto rows = FindRows(run, keys, part, locked.results.back().get(), &held_back);
+      if (!rows.ok()) {
+        run.session().Continue({{Query::kTransactionRollback, {}}});
+        return BrokenAnswer(rows.status().message());
+      }
+      if (auto failure = WriteLocked(run, *rows, decide)) return failure;
+      for (const FoundRow& row : *rows) {
+        if (!run.HasFault(row.place)) done(row);
+      }
+      next.insert(next.end(), held_back.begin(), held_back.end());
+      return std::nullopt;
+    };
+    if (auto failure = run.Do(left, step, lock_wait)) return failure;
+    left = std::move(next);
+  }
+  return std::nullopt;
 }
 
 }  // namespace idempotency

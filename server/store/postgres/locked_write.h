@@ -31,18 +31,17 @@ using DecideOnRow = std::function<std::optional<Record>(const FoundRow& row)>;
 // A row whose transaction ended well. `row.record` is the row as it now stands.
 using RowDone = std::function<void(const FoundRow& row)>;
 
-// Reads the rows (read.sql), one transaction of its own. `found` is called for each place, in
-// order, after the transaction ended.
+// Reads the rows (read.sql), in one transaction of its own; in several one after the other, when
+// they are many and large, so that no result of libpq grows beyond a bound. `found` is called for
+// each place, in order, after the last of them; also before a failure for what was read by then.
 std::optional<PipelineFailure> ReadRows(BatchRun& run, const Keys& keys, PlacesView places,
                                         const std::function<void(const FoundRow&)>& found);
 
 // Locks the rows (lock.sql), lets `decide` decide on what was locked, writes what is to be written
-// (write.sql) and commits. `done` is then called for each row, in order; a key that has no row any
-// more comes without a record.
+// (write.sql) and commits. `done` is then called for each row; a key that has no row any more comes
+// without a record. As with ReadRows, many large rows are worked on in several transactions.
 std::optional<PipelineFailure> LockAndWrite(BatchRun& run, const Keys& keys, PlacesView places,
-                                            const DecideOnRow& decide, const RowDone& done);
-
-// merchant and key arrays of these places.
-Params KeyParams(const Keys& keys, PlacesView places);
+                                            const DecideOnRow& decide, const RowDone& done,
+                                            LockWait lock_wait = LockWait::kNormal);
 
 }  // namespace idempotency
