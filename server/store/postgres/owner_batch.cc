@@ -132,10 +132,12 @@ std::optional<PipelineFailure> KeepRefusedOnce(BatchRun& run, Batch<OwnerItem, b
     batch.results[row.place] = next.has_value();
     return next;
   };
-  return LockAndWrite(run, KeysOf(batch.items), run.Open(), decide, [&](const FoundRow& row) {
+  const auto answer = [&](const FoundRow& row) {
     if (row.record == nullptr) batch.results[row.place] = false;
     run.MarkAnswered(row.place);
-  });
+  };
+  // Nobody waits for this, but the lane's next batch waits behind it.
+  return LockAndWrite(run, KeysOf(batch.items), run.Open(), decide, answer, LockWait::kShort);
 }
 
 }  // namespace idempotency
