@@ -9,6 +9,10 @@
 -- Plan        unnest, then a bitmap scan on the primary key for each
 -- A plain UPDATE is safe at READ COMMITTED: the attempt's Begin had committed before this call was sent, and after a
 -- wait for a lock the predicate is evaluated again on the newest version. Locking in a CTE first was 30 % slower.
+-- The new values are computed before the row is locked, and again only if the wait ended with a new version of the row:
+-- after a wait for somebody who changed nothing, finished_at and the lease may be up to lock_timeout old. Harmless: the
+-- attempt was the last one all the while, the stored values are the ones returned, an earlier lease end only shortens
+-- the lease, and retention is minutes. One reading before the join (a lateral sub-select) would be older, not newer.
 UPDATE idempotency_record AS r
 SET state = u.state,
     lease_expires_at = CASE u.state
