@@ -99,7 +99,7 @@ class PostgresRace : public ::testing::Test {
                                                         .lock_timeout = absl::Seconds(50)});
 };
 
-TEST_F(PostgresRace, TakeoverReadsTheClockAfterItsWaitForTheRow) {
+TEST_F(PostgresRace, ReadingIsTakenAfterTheLockOfTheRow) {
   Begin(Request("order-1", "first"));
   subject_.AdvanceClock(kLease + policy_.skew_margin + kMicro);
   ForeignTransaction foreign(subject_.conninfo());
@@ -114,6 +114,23 @@ TEST_F(PostgresRace, TakeoverReadsTheClockAfterItsWaitForTheRow) {
   EXPECT_EQ(taken_over.now, subject_.Now());
   EXPECT_EQ(taken_over.record->started_at, subject_.Now());
   EXPECT_EQ(taken_over.record->fencing_token, absl::ToUnixMicros(subject_.Now()));
+}
+
+// The machine's clock is decades behind the database's in one half of the test, and ahead of it in
+// the other: a lease neither lasts nor ends for that.
+TEST_F(PostgresRace, LeaseIsJudgedByTheDatabasesClockAlone) {
+  for (const int years : {30, -60}) {
+    subject_.AdvanceClock(absl::Hours(24) * 365 * years);
+    const std::string key = absl::StrCat("order", years);
+    const BeginResult first = Begin(Request(key, "first"));
+    EXPECT_EQ(first.record->created_at, subject_.Now());
+    EXPECT_EQ(first.record->lease_expires_at, subject_.Now() + kLease);
+    subject_.AdvanceClock(kLease + policy_.skew_margin);
+    EXPECT_EQ(Begin(Request(key, "second")).verdict, BeginVerdict::kInProgress);
+    EXPECT_TRUE(store_->SweepStep(AllBlocks(), absl::ZeroDuration())->empty());
+    subject_.AdvanceClock(kMicro);
+    EXPECT_EQ(Begin(Request(key, "second")).verdict, BeginVerdict::kStarted);
+  }
 }
 
 // The rows after the one that was waited for must not get tokens from before the wait.
