@@ -4,14 +4,18 @@
 
 #include "absl/time/clock.h"
 #include "server/base/status_macros.h"
+#include "server/record/limit.h"
 #include "server/store/postgres/postgres_store.h"
 
 namespace idempotency {
 namespace {
 
-// Payloads over 64 KiB only, at most 1 MiB each: the queue holds 32 MiB at the most.
+// For payloads over 64 KiB only. Guessed: a worker canonicalises tens of MiB a second, so that more
+// would wait longer than a caller does.
 constexpr int kWorkers = 2;
 constexpr size_t kMaxQueuedPayloads = 32;
+// Of whole messages as they are held, which may be four times their payload's bound and more.
+constexpr size_t kMaxQueuedPayloadBytes = 32 * kMiB;
 // Every call has been answered by then; this is for the answers' way out.
 constexpr absl::Duration kShutdownGrace = absl::Seconds(5);
 
@@ -42,7 +46,7 @@ Replica::Replica(const Settings& settings, const StoreFactory& stores, Metrics* 
     : log_(log),
       events_(log),
       engine_(MakeEngine(settings.engine, stores, SystemClock(), metrics, &events_)),
-      workers_(kWorkers, kMaxQueuedPayloads),
+      workers_(kWorkers, kMaxQueuedPayloads, kMaxQueuedPayloadBytes),
       calls_(log, SystemClock()),
       service_(settings.bounds, settings.engine.policy,
                ServiceParts{.engine = engine_.get(),

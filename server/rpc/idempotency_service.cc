@@ -6,6 +6,7 @@
 #include "google/protobuf/stubs/common.h"
 #include "google/protobuf/stubs/logging.h"
 #include "grpcpp/support/proto_buffer_reader.h"
+#include "server/record/record_id.h"
 #include "server/rpc/errors.h"
 #include "server/rpc/translate.h"
 
@@ -87,8 +88,11 @@ grpc::ServerUnaryReactor* IdempotencyService::Begin(grpc::CallbackServerContext*
     RunBegin(*message, call);
     return call;
   }
+  // As it is held, and not the payload alone: a message of 4 MiB is let in with labels or fields
+  // that only validation refuses.
+  const size_t bytes = message->SpaceUsedLong();
   WorkerPool::Task task = [this, call, large = std::move(message)] { RunBegin(*large, call); };
-  if (!parts_.workers->TryRun(task)) {
+  if (!parts_.workers->TryRun(task, bytes)) {
     parts_.metrics->Add(Metric::kOverloaded);
     call->Refuse(FaultError(Fault::kOverloaded, ""));
   }

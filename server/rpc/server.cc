@@ -12,6 +12,7 @@
 #include "grpc/grpc.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 #include "server/record/limit.h"
@@ -31,11 +32,19 @@ constexpr absl::Duration kShortestPingInterval = absl::Seconds(10);
 // One connection's calls in flight. A client with more opens a second connection.
 constexpr int kMaxConcurrentStreams = 2048;
 
+// Memory for messages on their way in and out, beside what the engine's own bounds hold. Under
+// pressure gRPC reads more slowly and refuses streams. Guessed: 64 of the largest messages at once,
+// far more than usual ones ever need.
+constexpr size_t kMemoryQuota = 256 * kMiB;
+
 int Millis(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
 }
 
 void SetLimits(grpc::ServerBuilder& builder) {
+  grpc::ResourceQuota quota("idempotencyd");
+  quota.Resize(kMemoryQuota);
+  builder.SetResourceQuota(quota);
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxReceiveBytes));
   builder.SetDefaultCompressionAlgorithm(GRPC_COMPRESS_NONE);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);

@@ -3,7 +3,7 @@
 // What the options are for: a connection's age is bounded, so that clients spread over new
 // replicas; one that does not speak HTTP/2 is dropped after the handshake timeout; messages over
 // kMaxReceiveBytes are refused before they are read; compression is off, since a small message can
-// decompress to a large one.
+// decompress to a large one; gRPC's own memory for messages has a quota of 256 MiB.
 #pragma once
 
 #include <memory>

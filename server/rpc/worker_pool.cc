@@ -6,7 +6,8 @@
 
 namespace idempotency {
 
-WorkerPool::WorkerPool(int threads, size_t max_queued) : max_queued_(max_queued) {
+WorkerPool::WorkerPool(int threads, size_t max_queued, size_t max_queued_bytes)
+    : max_queued_(max_queued), max_queued_bytes_(max_queued_bytes) {
   IDEM_CHECK(threads > 0) << "nobody would run the tasks";
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
 }
@@ -20,11 +21,12 @@ WorkerPool::~WorkerPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-bool WorkerPool::TryRun(Task& task) {
+bool WorkerPool::TryRun(Task& task, size_t bytes) {
   {
     MutexLock lock(&mu_);
-    if (queue_.size() >= max_queued_) return false;
-    queue_.push_back(std::move(task));
+    if (queue_.size() >= max_queued_ || queued_bytes_ + bytes > max_queued_bytes_) return false;
+    queued_bytes_ += bytes;
+    queue_.push_back({std::move(task), bytes});
   }
   changed_.NotifyOne();
   return true;
@@ -37,7 +39,8 @@ void WorkerPool::Work() {
       MutexLock lock(&mu_);
       while (queue_.empty() && !ending_) changed_.Wait(&mu_);
       if (queue_.empty()) return;
-      task = std::move(queue_.front());
+      task = std::move(queue_.front().task);
+      queued_bytes_ -= queue_.front().bytes;
       queue_.pop_front();
     }
     std::move(task)();

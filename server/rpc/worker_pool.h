@@ -16,24 +16,31 @@ class WorkerPool {
  public:
   using Task = absl::AnyInvocable<void() &&>;
 
-  // REQUIRES: threads > 0. At most `max_queued` tasks wait for a thread.
-  WorkerPool(int threads, size_t max_queued);
+  // REQUIRES: threads > 0. At most `max_queued` tasks wait for a thread, which together hold at
+  // most `max_queued_bytes`.
+  WorkerPool(int threads, size_t max_queued, size_t max_queued_bytes);
   // Runs what is queued, then ends the threads.
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Queues `task` and returns true, or returns false when the queue is full: then `task` is left as
-  // it was. Never waits.
-  bool TryRun(Task& task);
+  // Queues `task`, which holds about `bytes` of memory, and returns true, or returns false when a
+  // bound is reached: then `task` is left as it was. Never waits.
+  bool TryRun(Task& task, size_t bytes);
 
  private:
+  struct Queued {
+    Task task;
+    size_t bytes;
+  };
   void Work();
 
   const size_t max_queued_;
+  const size_t max_queued_bytes_;
   Mutex mu_;
   CondVar changed_;
-  std::deque<Task> queue_ ABSL_GUARDED_BY(mu_);
+  std::deque<Queued> queue_ ABSL_GUARDED_BY(mu_);
+  size_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<std::thread> threads_;
 };

@@ -7,6 +7,7 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/security/credentials.h"
 #include "server/base/check.h"
+#include "server/record/limit.h"
 #include "tests/rpc/request_samples.h"
 
 namespace idempotency {
@@ -53,7 +54,7 @@ Record RecordOf(const BeginItem& item) {
 ServiceFixture::ServiceFixture()
     : log_(DebugTo(&log_output_)),
       call_log_(&log_, SystemClock()),
-      workers_(1, 1),
+      workers_(1, 1, 4 * kMaxReceiveBytes),
       service_(RequestBounds(), Policy(),
                ServiceParts{.engine = &engine_,
                             .authenticator = &authenticator_,

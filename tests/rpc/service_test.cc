@@ -47,6 +47,34 @@ TEST_F(ServiceTest, BeginAnswersStarted) {
   EXPECT_EQ(response.started().attempt_id(), kSampleAttempt);
 }
 
+// Both members of the oneof are on the wire; parsers keep the last one (docs/adr/0004).
+TEST_F(ServiceTest, OfFingerprintAndPayloadTheLastOnTheWireCounts) {
+  v1::BeginRequest both = SampleBegin();
+  both.clear_fingerprint();
+  v1::BeginRequest fingerprint;
+  fingerprint.set_fingerprint(std::string(32, 'f'));
+  v1::BeginRequest payload;
+  payload.mutable_payload()->set_data("body");
+  const auto asked_by = [&](const std::string& bytes) {
+    grpc::Status status;
+    std::thread caller([&] { status = CallRaw("Begin", bytes); });
+    FakeEngine::BeginCall call = engine_.TakeBegin();
+    std::move(call.done)(StartedResult(call.item));
+    caller.join();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return call.item;
+  };
+  const std::string rest = both.SerializeAsString();
+  const std::string first = fingerprint.SerializeAsString();
+  const std::string second = payload.SerializeAsString();
+  const BeginItem hashed = asked_by(absl::StrCat(rest, first, second));
+  EXPECT_EQ(hashed.fingerprint, *FingerprintOf("", "body"));
+  EXPECT_EQ(hashed.fingerprint_scheme, 1);
+  const BeginItem given = asked_by(absl::StrCat(rest, second, first));
+  EXPECT_EQ(std::string(given.fingerprint.begin(), given.fingerprint.end()), std::string(32, 'f'));
+  EXPECT_EQ(given.fingerprint_scheme, 0);
+}
+
 TEST_F(ServiceTest, BeginReturnsTheAttemptIdItMade) {
   v1::BeginRequest request = SampleBegin();
   request.clear_attempt_id();
@@ -296,10 +324,10 @@ TEST_F(ServiceTest, BusyWorkersRefuseLargePayloadsAlone) {
     is_held = true;
     while (!may_go) std::this_thread::yield();
   };
-  ASSERT_TRUE(workers_.TryRun(holding));
+  ASSERT_TRUE(workers_.TryRun(holding, 1));
   ASSERT_TRUE(Eventually([&] { return is_held.load(); }));
   WorkerPool::Task queued = [] {};
-  ASSERT_TRUE(workers_.TryRun(queued));
+  ASSERT_TRUE(workers_.TryRun(queued, 1));
 
   v1::BeginRequest request = SampleBegin();
   request.mutable_payload()->set_data(std::string(kInlinePayloadBytes + 1, 'x'));

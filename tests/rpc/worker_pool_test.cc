@@ -24,10 +24,10 @@ struct Hold {
 TEST(WorkerPool, RunsWhatItTakes) {
   std::atomic<int> ran{0};
   {
-    WorkerPool pool(2, 10);
+    WorkerPool pool(2, 10, 10);
     for (int i = 0; i < 10; ++i) {
       WorkerPool::Task task = [&] { ++ran; };
-      ASSERT_TRUE(Eventually([&] { return pool.TryRun(task); }));
+      ASSERT_TRUE(Eventually([&] { return pool.TryRun(task, 1); }));
     }
   }
   EXPECT_EQ(ran, 10);
@@ -35,15 +35,30 @@ TEST(WorkerPool, RunsWhatItTakes) {
 
 TEST(WorkerPool, RefusesWhatItHasNoRoomFor) {
   Hold hold;
-  WorkerPool pool(1, 1);
+  WorkerPool pool(1, 1, 10);
   WorkerPool::Task holding = hold.Task();
-  ASSERT_TRUE(pool.TryRun(holding));
+  ASSERT_TRUE(pool.TryRun(holding, 1));
   ASSERT_TRUE(Eventually([&] { return hold.is_held.load(); }));
   WorkerPool::Task second = [] {};
-  EXPECT_TRUE(pool.TryRun(second));
+  EXPECT_TRUE(pool.TryRun(second, 1));
   WorkerPool::Task third = [] {};
-  EXPECT_FALSE(pool.TryRun(third));
+  EXPECT_FALSE(pool.TryRun(third, 1));
   EXPECT_TRUE(third != nullptr);
+  hold.may_go = true;
+}
+
+TEST(WorkerPool, RefusesBytesItHasNoRoomFor) {
+  Hold hold;
+  WorkerPool pool(1, 10, 100);
+  WorkerPool::Task holding = hold.Task();
+  ASSERT_TRUE(pool.TryRun(holding, 100));
+  ASSERT_TRUE(Eventually([&] { return hold.is_held.load(); }));
+  WorkerPool::Task fits = [] {};
+  EXPECT_TRUE(pool.TryRun(fits, 60)) << "what runs is not queued any more";
+  WorkerPool::Task too_large = [] {};
+  EXPECT_FALSE(pool.TryRun(too_large, 41));
+  EXPECT_TRUE(too_large != nullptr);
+  EXPECT_TRUE(pool.TryRun(too_large, 40));
   hold.may_go = true;
 }
 
