@@ -29,6 +29,9 @@ std::string UuidText(const Uuid& uuid);
 
 // The record id as callers see it.
 std::string RecordIdText(const RecordKey& key, absl::Time created_at);
+inline std::string RecordIdText(const Record& record) {
+  return RecordIdText(record.key, record.created_at);
+}
 
 // A random UUIDv4 from the system's random source: the attempt id of a caller that gave none.
 std::string RandomUuidText();

@@ -11,6 +11,7 @@
 #include "google/rpc/status.pb.h"
 #include "server/base/check.h"
 #include "server/record/limit.h"
+#include "server/record/record_id.h"
 #include "server/rpc/translate.h"
 
 namespace idempotency {
@@ -57,9 +58,10 @@ CallError MakeError(grpc::StatusCode code, v1::ErrorReason reason, const std::st
 
 CallError NeedsResolution() {
   return MakeError(grpc::StatusCode::FAILED_PRECONDITION, v1::ERROR_REASON_NEEDS_RESOLUTION,
-                   "an attempt ended without a known result and nobody may start another: only "
-                   "that attempt's own late Complete or Fail settles the record. Do not use "
-                   "another key: money may have moved");
+                   "an attempt ended without a known result and nobody may start another: only its "
+                   "own late Complete or Fail can settle the record, and not even that when the "
+                   "attempt after it has released the record and the takeover window is over. Do "
+                   "not use another key: money may have moved");
 }
 
 }  // namespace
@@ -195,8 +197,8 @@ CallError FaultError(Fault fault, absl::string_view request_id) {
     case Fault::kStoreUnavailable:
     case Fault::kLockTimeout:
       return MakeError(grpc::StatusCode::UNAVAILABLE, v1::ERROR_REASON_STORE_UNAVAILABLE,
-                       "the database does not answer; nothing was done. Wait and repeat the same "
-                       "call",
+                       "the database does not answer or another transaction holds the row; nothing "
+                       "was done. Wait and repeat the same call",
                        {}, Jittered(kStoreWait));
     case Fault::kSchemaIncompatible:
       return MakeError(grpc::StatusCode::UNAVAILABLE, v1::ERROR_REASON_SCHEMA_INCOMPATIBLE,

@@ -144,10 +144,6 @@ google::protobuf::Duration ToProtoDuration(absl::Duration duration) {
   return message;
 }
 
-std::string RecordIdText(const Record& record) {
-  return UuidText(RecordIdOf(record.key, record.created_at));
-}
-
 v1::RecordState VisibleState(const Record& record, absl::Time now, const Policy& policy) {
   if (IsAbandoned(record, now, policy)) return v1::RECORD_STATE_ABANDONED;
   switch (record.state) {

@@ -20,8 +20,6 @@ google::protobuf::Timestamp ToTimestamp(absl::Time time);
 // To the nanosecond. REQUIRES: duration is finite.
 google::protobuf::Duration ToProtoDuration(absl::Duration duration);
 
-// The record's UUID as callers see it.
-std::string RecordIdText(const Record& record);
 // What Lookup shows: ABANDONED from the instant the lease is over, whatever is stored.
 v1::RecordState VisibleState(const Record& record, absl::Time now, const Policy& policy);
 

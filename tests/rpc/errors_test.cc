@@ -159,6 +159,14 @@ TEST(Errors, ARateLimitSaysWhenToRetry) {
   EXPECT_EQ(retry->retry_delay().nanos(), 500'000'000);
 }
 
+TEST(Errors, AStoreThatIsUnavailableMayBeALockedRow) {
+  for (const Fault fault : {Fault::kStoreUnavailable, Fault::kLockTimeout}) {
+    EXPECT_NE(
+        FaultError(fault, "").status.error_message().find("another transaction holds the row"),
+        std::string::npos);
+  }
+}
+
 TEST(Errors, InvalidFieldsNamesEachField) {
   Violations violations;
   violations.Add("ttl", "must be shorter");
