@@ -219,6 +219,19 @@ TEST(DecideBegin, ExpiredKeyGetsANewRecordWithANewId) {
   EXPECT_TRUE(fresh.earlier_attempts.empty());
 }
 
+// docs/adr/0004: the replay window is longer than any message lives, so the new record does not
+// remember the attempts of the one before it.
+TEST(DecideBegin, LateBeginOfAnEarlierRecordOfTheKeyIsAForeignAttempt) {
+  Record record = Started();
+  record = Written(DecideOwner(&record, Finish(1, Outcome{}), Start(), kPolicy));
+  const absl::Time expired = Start() + absl::Hours(24) + kPolicy.skew_margin + kMicro;
+  ASSERT_EQ(DecideBegin(&record, Begin(1), expired, kPolicy).verdict, BeginVerdict::kLeaseLost);
+  const Record fresh = Written(DecideBegin(&record, Begin(2), expired, kPolicy));
+  EXPECT_EQ(DecideBegin(&fresh, Begin(1), expired, kPolicy).verdict, BeginVerdict::kInProgress);
+  const Record third = Written(DecideBegin(&fresh, Begin(1), expired + kOver, kPolicy));
+  EXPECT_EQ(third.attempt_number, 2) << "it may even take over";
+}
+
 TEST(DecideOwner, UnknownIsTakenBackByALaterNotApplied) {
   Record record = Started();
   record =
