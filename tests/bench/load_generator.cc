@@ -182,6 +182,7 @@ ClosedLoopResult ClosedLoop(const Options& options, const WorkloadOptions& load,
   const bool until_finished = load.pairs.has_value();
   if (until_finished) stage.now = Stage::kMeasure;
   ClosedLoopResult result;
+  result.from = watch.Read();
   std::vector<std::thread> threads;
   for (int i = 0; i < options.threads; ++i) {
     const auto place = static_cast<size_t>(i);
