@@ -123,11 +123,10 @@ absl::StatusOr<std::vector<Row>> RunExperiments(const Options& options, Rig* rig
 }
 
 // Prints what must be known to believe the table. False: the run is void.
-bool PrintRemarks(const Results& results, const std::vector<Row>& rows) {
+bool PrintRemarks(const Results& results, const std::vector<Row>& rows, double foreign) {
   for (const std::string& missed : Missed(rows)) std::cout << "Missed: " << missed << "\n";
   for (const std::string& fault : results.Faults())
     std::cout << "Not as expected: " << fault << "\n";
-  const double foreign = results.GreatestForeignShare();
   std::cout << absl::StrFormat("Other processes took at most %.1f %% of the processors%s.\n",
                                100 * foreign,
                                foreign > kForeignShare ? ": THE FIGURES ARE DISTURBED" : "");
@@ -156,7 +155,7 @@ int Main(int argc, char** argv) {
     return 1;
   }
   std::cout << FormatTable(*rows) << "\n";
-  const bool counts = PrintRemarks(results, *rows);
+  const bool counts = PrintRemarks(results, *rows, (*rig)->greatest_foreign_share());
   if (!options.output.empty()) std::ofstream(options.output) << results.ToJson().dump(1) << "\n";
   return counts ? 0 : 3;
 }

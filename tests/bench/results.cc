@@ -1,7 +1,6 @@
 #include "tests/bench/results.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 
@@ -62,18 +61,6 @@ std::vector<std::string> Results::Faults() const {
     }
   }
   return faults;
-}
-
-double Results::GreatestForeignShare() const {
-  double greatest = 0;
-  for (const auto& [place, rounds] : measured_) {
-    for (const nlohmann::json& json : rounds) {
-      const double seconds = std::max(0.001, NumberAt(json, "/seconds"));
-      greatest = std::max(greatest, NumberAt(json, "/cpu_seconds/others") / seconds /
-                                        std::max(1U, std::thread::hardware_concurrency()));
-    }
-  }
-  return greatest;
 }
 
 nlohmann::json Results::ToJson() const {

@@ -28,9 +28,6 @@ class Results {
 
   // Measurements in which answers failed or were not what the workload expects: each in a line.
   std::vector<std::string> Faults() const;
-  // The greatest share of the machine's processors that processes took which do not belong to the
-  // benchmark.
-  double GreatestForeignShare() const;
   nlohmann::json ToJson() const;
 
  private:

@@ -6,9 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -205,6 +207,10 @@ absl::StatusOr<nlohmann::json> Rig::Load(const ServerUnderTest& server,
         absl::StrCat("the load generator failed: ", text,
                      "\nthe server's log: ", log.ok() ? log->substr(0, 2000) : ""));
   }
+  const double processor_seconds =
+      json["seconds"].get<double>() * std::max(1U, std::thread::hardware_concurrency());
+  greatest_foreign_share_ = std::max(
+      greatest_foreign_share_, json["cpu_seconds"]["others"].get<double>() / processor_seconds);
   return json;
 }
 

@@ -71,6 +71,10 @@ class Rig {
   // Transactions a second of pgbench's single-row INSERT, 16 clients.
   absl::StatusOr<double> Pgbench(int seconds);
 
+  // The greatest share of the machine's processors that processes took, during a load, which do not
+  // belong to the benchmark.
+  double greatest_foreign_share() const { return greatest_foreign_share_; }
+
   absl::Status VacuumAnalyze(Contestant contestant);
   absl::StatusOr<TableSize> SizeOf(Contestant contestant);
   absl::StatusOr<int64_t> CountRows(Contestant contestant);
@@ -85,6 +89,7 @@ class Rig {
   const RigOptions options_;
   std::string directory_;  // temporary
   std::unique_ptr<PrivatePostgres> postgres_;
+  double greatest_foreign_share_ = 0;
 };
 
 }  // namespace idempotency::bench
