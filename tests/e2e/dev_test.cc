@@ -28,13 +28,16 @@ using testing::SizeIs;
 
 class DevEndToEnd : public testing::Test {
  protected:
-  // What the shell needs before the line: the directory of the grpcurl that ./dev installed, if one
-  // is named.
+  // What the shell needs before the line: a person's PATH, with the directory of the grpcurl that
+  // is named to us, if one is. (RunAndRead hands on no environment.)
   static std::string PathSetting() {
+    const char* const path = getenv("PATH");
     const char* const grpcurl = getenv("IDEMPOTENCY_GRPCURL");
-    if (grpcurl == nullptr) return "";
-    return absl::StrCat("PATH=", std::filesystem::path(grpcurl).parent_path().string(),
-                        ":\"$PATH\"; export PATH\n");
+    std::string setting = "PATH='";
+    if (grpcurl != nullptr) {
+      absl::StrAppend(&setting, std::filesystem::path(grpcurl).parent_path().string(), ":");
+    }
+    return absl::StrCat(setting, path == nullptr ? "" : path, "'; export PATH\n");
   }
 
   // Runs one line as a person would. What it printed, whether or not it failed.
