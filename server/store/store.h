@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,15 @@ struct SweptRecord {
   RecordState state = RecordState::kSwept;
 };
 
+// Which history of commits a database continues. On another one, what was committed before may be
+// gone: another system identifier is another cluster, another timeline follows a promotion or a
+// restore.
+struct DatabaseIdentity {
+  uint64_t system_identifier = 0;
+  uint32_t timeline = 0;
+  friend bool operator==(const DatabaseIdentity&, const DatabaseIdentity&) = default;
+};
+
 template <typename Result>
 using BatchResults = std::vector<absl::StatusOr<Result>>;
 
@@ -107,6 +117,12 @@ class Store {
   // Ok when the database answers, takes writes, has them on disk when it says so
   // (synchronous_commit is not off), and its schema fits this server.
   virtual absl::Status Check() = 0;
+
+  // Of the database that the last call was connected to, read when that connection was set up (a
+  // writable connection does not outlive its timeline); nullopt before the first connection. A call
+  // that lost its connection may answer from two: when the identity after a call is not the one
+  // before it, nothing says which of the two an answer is from. Does not block.
+  virtual std::optional<DatabaseIdentity> Identity() const = 0;
 };
 
 // Makes a Store for one more thread. Thread-safe. Does not connect: the first call does.

@@ -9,6 +9,15 @@ namespace {
 
 constexpr absl::Duration kGrace = absl::Minutes(5);
 
+TEST_P(StoreConformance, IdentityIsKnownFromTheFirstCallOn) {
+  const std::unique_ptr<Store> other = subject().Connect();
+  EXPECT_FALSE(other->Identity().has_value());
+  Begin("order-1", 1);
+  EXPECT_TRUE(other->CountBlocks().ok());
+  EXPECT_TRUE(other->Identity().has_value());
+  EXPECT_EQ(other->Identity(), store().Identity());
+}
+
 TEST_P(StoreConformance, SweepMarksWhatWasOverForLongerThanTheGrace) {
   const BeginResult first = Begin("order-1", 1);
   AdvanceClock(kLease + kMargin + kGrace);

@@ -61,6 +61,45 @@ TEST_F(PostgresStoreTest, CheckIsOkWhenTheSchemaFits) {
   EXPECT_TRUE(store().Check().ok()) << store().Check();
 }
 
+TEST_F(PostgresStoreTest, IdentityIsTheDatabasesOnceThereIsAConnection) {
+  EXPECT_EQ(store().Identity(), std::nullopt);
+  ASSERT_TRUE(BeginOne("order-1").ok());
+  const std::optional<DatabaseIdentity> identity = store().Identity();
+  ASSERT_TRUE(identity.has_value());
+  EXPECT_EQ(absl::StrCat(identity->system_identifier),
+            Value("SELECT system_identifier FROM pg_control_system()"));
+  EXPECT_EQ(absl::StrCat(identity->timeline),
+            Value("SELECT timeline_id FROM pg_control_checkpoint()"));
+}
+
+TEST_F(PostgresStoreTest, IdentityStaysWhenTheConnectionEnds) {
+  ASSERT_TRUE(BeginOne("order-1").ok());
+  const std::optional<DatabaseIdentity> identity = store().Identity();
+  Terminate(BackendPid());
+  AllowConnections(false);
+  ASSERT_FALSE(BeginOne("order-1").ok());
+  EXPECT_EQ(store().Identity(), identity);
+  AllowConnections(true);
+}
+
+TEST_F(PostgresStoreTest, ServesARoleThatHasNothingButTheTables) {
+  Sql("CREATE ROLE idem_plain; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public "
+      "TO "
+      "idem_plain");
+  {
+    PostgresStoreOptions options = Options();
+    absl::StrAppend(&options.conninfo, " options='-crole=idem_plain'");
+    const std::unique_ptr<Store> plain = NewStore(options);
+    EXPECT_TRUE(plain->Check().ok()) << plain->Check();
+    const BeginItem item = Request("order-1");
+    const BeginItem* const items[] = {&item};
+    const auto begun = plain->BeginBatch(items);
+    EXPECT_TRUE(begun[0].ok()) << begun[0].status();
+    EXPECT_TRUE(plain->Identity().has_value());
+  }
+  Sql("DROP OWNED BY idem_plain; DROP ROLE idem_plain");
+}
+
 TEST_F(PostgresStoreTest, NamesBothVersionsWhenTheSchemaIsNewer) {
   ASSERT_TRUE(store().Check().ok());
   Sql("INSERT INTO idempotency_migration VALUES (4711, 'from_the_future', '\\x00')");

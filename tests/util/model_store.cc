@@ -95,6 +95,11 @@ void ModelDatabase::ClearKeyFault(const RecordKey& key) {
   key_faults_.erase(key);
 }
 
+void ModelDatabase::SetIdentity(const DatabaseIdentity& identity) {
+  MutexLock lock(&mu_);
+  identity_ = identity;
+}
+
 void ModelDatabase::SetCheck(absl::Status status) {
   MutexLock lock(&mu_);
   check_ = std::move(status);
@@ -241,26 +246,36 @@ std::vector<SweptRecord> ModelDatabase::WalkLocked(
   return found;
 }
 
+ModelDatabase* ModelStore::Connect() {
+  MutexLock lock(&database_->mu_);
+  identity_ = database_->identity_;
+  return database_;
+}
+
 BatchResults<BeginResult> ModelStore::BeginBatch(absl::Span<const BeginItem* const> items) {
-  return database_->Run(BatchKind::kBegin, items, &ModelDatabase::BeginLocked);
+  return Connect()->Run(BatchKind::kBegin, items, &ModelDatabase::BeginLocked);
 }
 
 BatchResults<OwnerResult> ModelStore::OwnerBatch(absl::Span<const OwnerItem* const> items) {
-  return database_->Run(BatchKind::kOwner, items, &ModelDatabase::OwnerLocked);
+  return Connect()->Run(BatchKind::kOwner, items, &ModelDatabase::OwnerLocked);
 }
 
 BatchResults<LookupResult> ModelStore::LookupBatch(absl::Span<const LookupItem* const> items) {
-  return database_->Run(BatchKind::kLookup, items, &ModelDatabase::LookupLocked);
+  return Connect()->Run(BatchKind::kLookup, items, &ModelDatabase::LookupLocked);
 }
 
 BatchResults<bool> ModelStore::KeepRefusedBatch(absl::Span<const OwnerItem* const> items) {
-  return database_->Run(BatchKind::kKeepRefused, items, &ModelDatabase::KeepRefusedLocked);
+  return Connect()->Run(BatchKind::kKeepRefused, items, &ModelDatabase::KeepRefusedLocked);
 }
 
-absl::StatusOr<int64_t> ModelStore::CountBlocks() { return 1; }
+absl::StatusOr<int64_t> ModelStore::CountBlocks() {
+  Connect();
+  return 1;
+}
 
 absl::StatusOr<std::vector<SweptRecord>> ModelStore::SweepStep(BlockRange range,
                                                                absl::Duration grace) {
+  Connect();
   MutexLock lock(&database_->mu_);
   const absl::Time now = database_->now_;
   const Policy& policy = database_->policy_;
@@ -270,6 +285,7 @@ absl::StatusOr<std::vector<SweptRecord>> ModelStore::SweepStep(BlockRange range,
 }
 
 absl::StatusOr<int64_t> ModelStore::PurgeStep(BlockRange range) {
+  Connect();
   MutexLock lock(&database_->mu_);
   const absl::Time now = database_->now_;
   const Policy& policy = database_->policy_;
@@ -281,6 +297,7 @@ absl::StatusOr<int64_t> ModelStore::PurgeStep(BlockRange range) {
 
 absl::StatusOr<std::vector<SweptRecord>> ModelStore::PurgeUnsettledStep(BlockRange range,
                                                                         absl::Duration max_age) {
+  Connect();
   MutexLock lock(&database_->mu_);
   const absl::Time now = database_->now_;
   const Policy& policy = database_->policy_;
@@ -290,6 +307,7 @@ absl::StatusOr<std::vector<SweptRecord>> ModelStore::PurgeUnsettledStep(BlockRan
 }
 
 absl::Status ModelStore::Check() {
+  Connect();
   MutexLock lock(&database_->mu_);
   return database_->check_;
 }

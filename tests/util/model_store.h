@@ -64,6 +64,8 @@ class ModelDatabase {
   void ClearKeyFault(const RecordKey& key);
   // What Store::Check answers from now on.
   void SetCheck(absl::Status status);
+  // What Store::Identity answers once the store's next call is made: another history of commits.
+  void SetIdentity(const DatabaseIdentity& identity);
 
   // From now on batches wait inside the store before they do anything, until OpenGate.
   void CloseGate();
@@ -111,6 +113,7 @@ class ModelDatabase {
   std::vector<InjectedFault> faults_ ABSL_GUARDED_BY(mu_);  // oldest first
   std::map<RecordKey, absl::Status> key_faults_ ABSL_GUARDED_BY(mu_);
   absl::Status check_ ABSL_GUARDED_BY(mu_);
+  DatabaseIdentity identity_ ABSL_GUARDED_BY(mu_) = {.system_identifier = 1, .timeline = 1};
   std::vector<SeenBatch> batches_ ABSL_GUARDED_BY(mu_);
   bool gate_closed_ ABSL_GUARDED_BY(mu_) = false;
   size_t at_gate_ ABSL_GUARDED_BY(mu_) = 0;
@@ -132,9 +135,14 @@ class ModelStore : public Store {
   absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(BlockRange range,
                                                               absl::Duration max_age) override;
   absl::Status Check() override;
+  std::optional<DatabaseIdentity> Identity() const override { return identity_; }
 
  private:
+  // Every call, as it begins.
+  ModelDatabase* Connect();
+
   ModelDatabase* const database_;
+  std::optional<DatabaseIdentity> identity_;
 };
 
 // `database` must outlive the factory and its stores.

@@ -118,13 +118,17 @@ std::vector<const char*> ConnectParams::Values() const {
   return pointers;
 }
 
-absl::Status CheckSchema(const PGresult* checked) {
-  RETURN_IF_ERROR(CheckShape(checked, {PgType::kInt4, PgType::kBool, PgType::kBool}));
+absl::StatusOr<DatabaseIdentity> CheckFitness(const PGresult* checked) {
+  RETURN_IF_ERROR(CheckShape(
+      checked, {PgType::kInt4, PgType::kBool, PgType::kBool, PgType::kInt8, PgType::kInt8}));
   if (PQntuples(checked) != 1) return absl::InternalError("check: no row");
   RowReader row(checked, 0);
   const int32_t version = row.Int4();
   const bool is_read_only = row.Bool();
   const bool forgets_commits = row.Bool();
+  DatabaseIdentity identity;
+  identity.system_identifier = static_cast<uint64_t>(row.Int8());
+  identity.timeline = static_cast<uint32_t>(row.Int8());
   RETURN_IF_ERROR(row.status());
   if (version < kOldestSchema || version > kNewestSchema) {
     return absl::FailedPreconditionError(
@@ -138,7 +142,7 @@ absl::Status CheckSchema(const PGresult* checked) {
         "synchronous_commit is off for this role or database: a crash would lose answers already "
         "given");
   }
-  return absl::OkStatus();
+  return identity;
 }
 
 bool WasRolledBack(const PGresult* commit) {
@@ -204,13 +208,14 @@ std::optional<PipelineFailure> Connection::SetUp() {
         kOldestSchema, kNewestSchema);
   }
   if (checked.failure.has_value()) return std::move(checked.failure);
-  const absl::Status fits = CheckSchema(checked.results[1].get());
-  if (!fits.ok()) {
+  const absl::StatusOr<DatabaseIdentity> fit = CheckFitness(checked.results[1].get());
+  if (!fit.ok()) {
     return PipelineFailure{
         Effect::kRejected,
-        absl::IsFailedPrecondition(fits) ? ErrorKind::kSchema : ErrorKind::kUnavailable,
-        std::string(fits.message())};
+        absl::IsFailedPrecondition(fit.status()) ? ErrorKind::kSchema : ErrorKind::kUnavailable,
+        std::string(fit.status().message())};
   }
+  identity_ = *fit;
   for (const Query query : kPrepared) {
     if (PQsendPrepare(connection_.get(), QueryName(query), QueryText(query), 0, nullptr) != 1) {
       return Lost("sending statements to prepare");

@@ -24,6 +24,7 @@
 #include "server/store/postgres/rows.h"
 #include "server/store/postgres/sql.h"
 #include "server/store/postgres/sqlstate.h"
+#include "server/store/store.h"
 
 namespace idempotency {
 
@@ -80,10 +81,10 @@ class ConnectParams {
   std::vector<std::string> values_;
 };
 
-// Whether the version that check.sql returned is in this server's range; the message of
-// kFailedPrecondition names both. kUnavailable when the node is read-only, or answers commits
-// before they are on disk.
-absl::Status CheckSchema(const PGresult* checked);
+// What check.sql found: the database's identity when it is fit to serve. kFailedPrecondition when
+// its schema's version is not in this server's range; the message names both. kUnavailable when the
+// node is read-only, or answers commits before they are on disk.
+absl::StatusOr<DatabaseIdentity> CheckFitness(const PGresult* checked);
 
 // The server answers COMMIT of a failed transaction by the command tag ROLLBACK, without an error.
 bool WasRolledBack(const PGresult* commit);
@@ -104,6 +105,8 @@ class Connection {
 
   // False once the connection has failed.
   bool IsUsable() const { return usable_; }
+  // As it was when the connection was set up.
+  const DatabaseIdentity& identity() const { return identity_; }
 
  private:
   struct Closer {
@@ -129,6 +132,7 @@ class Connection {
 
   const ConnectionOptions options_;
   const std::unique_ptr<PGconn, Closer> connection_;
+  DatabaseIdentity identity_;
   bool usable_ = true;
   bool is_late_ = false;   // a timer fired
   bool in_doubt_ = false;  // a WARNING of doubt came since the last Run

@@ -129,7 +129,7 @@ absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(Session& session, co
 
 absl::Status CheckDatabase(Session& session) {
   ASSIGN_OR_RETURN(const PgResult result, RunOne(session, Query::kCheck, Params()));
-  const absl::Status fits = CheckSchema(result.get());
+  const absl::Status fits = CheckFitness(result.get()).status();
   if (fits.ok()) return fits;
   const Fault fault = absl::IsFailedPrecondition(fits) ? Fault::kSchemaIncompatible
                       : absl::IsUnavailable(fits)      ? Fault::kStoreUnavailable

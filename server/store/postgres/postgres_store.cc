@@ -81,6 +81,8 @@ class PostgresStore : public Store {
 
   absl::Status Check() override { return CheckDatabase(session_); }
 
+  std::optional<DatabaseIdentity> Identity() const override { return session_.Identity(); }
+
  private:
   template <typename Result, typename Item, typename Once>
   BatchResults<Result> RunBatch(absl::Span<const Item* const> items, const Once& once) {

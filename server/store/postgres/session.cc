@@ -40,6 +40,7 @@ std::optional<PipelineFailure> Session::Connect() {
     return std::move(opened.failure);
   }
   connection_ = std::move(opened.connection);
+  identity_ = connection_->identity();
   metrics_->Add(Metric::kReconnects);
   return std::nullopt;
 }

@@ -35,6 +35,9 @@ class Session {
   // Runs a pipeline inside the transaction that the last Run opened: never on another connection.
   PipelineOutcome Continue(absl::Span<const Statement> statements);
 
+  // Of the last connection that was opened; nullopt: none yet.
+  const std::optional<DatabaseIdentity>& Identity() const { return identity_; }
+
   // How long until another try to connect is made; zero when a connection is there.
   absl::Duration BackoffLeft() const;
 
@@ -47,6 +50,7 @@ class Session {
   const BackoffOptions backoff_;
   Metrics* const metrics_;
   std::unique_ptr<Connection> connection_;
+  std::optional<DatabaseIdentity> identity_;
   absl::Duration backoff_now_;        // zero: the last try worked
   absl::Duration no_connect_before_;  // on Clock::BootTime's scale
   PipelineFailure last_failure_;
