@@ -221,11 +221,11 @@ absl::StatusOr<nlohmann::json> Rig::Measure(Contestant contestant,
   return Load(*server, arguments);
 }
 
-absl::StatusOr<double> Rig::Pgbench(int seconds) {
+absl::StatusOr<double> Rig::Pgbench(const std::string& protocol, int seconds) {
   RETURN_IF_ERROR(Reset());
   ASSIGN_OR_RETURN(const PostgresInstallation found, FindPostgres("", 0));
   ASSIGN_OR_RETURN(const std::string text,
-                   RunAndRead({found.Program("pgbench"), "--no-vacuum", "--protocol=prepared",
+                   RunAndRead({found.Program("pgbench"), "--no-vacuum", "--protocol=" + protocol,
                                "--client=16", "--jobs=2", absl::StrCat("--time=", seconds),
                                "--file=" + options_.programs + "/sql/insert.pgbench",
                                postgres_->ConnectionString()},

@@ -68,8 +68,9 @@ class Rig {
   // Reset, StartServer, Load.
   absl::StatusOr<nlohmann::json> Measure(Contestant contestant,
                                          const std::vector<std::string>& arguments);
-  // Transactions a second of pgbench's single-row INSERT, 16 clients.
-  absl::StatusOr<double> Pgbench(int seconds);
+  // Transactions a second of pgbench's single-row INSERT, 16 clients; `protocol` is pgbench's
+  // (simple, prepared).
+  absl::StatusOr<double> Pgbench(const std::string& protocol, int seconds);
 
   // The greatest share of the machine's processors that processes took, during a load, which do not
   // belong to the benchmark.
