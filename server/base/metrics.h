@@ -1,77 +1,136 @@
-// Counters and gauges behind one interface, so that an exporter needs to know only this file.
+// What the service counts: counters, gauges and histograms behind one interface, so that an
+// exporter needs to know only this file and those it includes.
 //
-// Thread-safe and lock-free. Every metric exists from the start, at zero. No metric carries a key
-// or a merchant.
+// Thread-safe and lock-free: a count is one relaxed addition and allocates nothing. Every metric
+// exists from the start, at zero. No metric carries a key or a merchant; labels have few values,
+// all known here.
+//
+// To add a metric, add a row: its name in code, its exported name, what it counts. A counter's
+// exported name ends in _total; a series of a family with labels has them in its row:
+//   X(kCacheHit, "idempotency_cache_lookup_total{result=\"hit\"}", "...")
+// and all rows of a family stand together with one help text. docs/operations/observability.md
+// lists every family, and a test compares the two.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "absl/strings/string_view.h"
+#include "server/base/histogram.h"
+#include "server/base/rpc_metrics.h"
 
 namespace idempotency {
 
 // clang-format off
-// name in code, exported name, what it counts
-#define IDEM_METRICS(X)                                                                                              \
-  X(kBeginStarted,        "idempotency_begin_started_total",         "attempts started, first ones and later ones")   \
-  X(kBeginRepeated,       "idempotency_begin_repeated_total",        "Begins answered with their own attempt again")  \
-  X(kBeginReplay,         "idempotency_begin_replay_total",          "Begins answered with the recorded answer")      \
-  X(kBeginInProgress,     "idempotency_begin_in_progress_total",     "Begins told that another attempt is at work")   \
-  X(kBeginKeyReused,      "idempotency_begin_key_reused_total",      "Begins refused: another request has the key")   \
-  X(kBeginLeaseLost,      "idempotency_begin_lease_lost_total",      "Begins refused: their attempt is over")         \
-  X(kBeginNeedsResolution,"idempotency_begin_needs_resolution_total","Begins refused: held or past the window")       \
-  X(kTakeover,            "idempotency_takeover_total",              "attempts started after an abandoned one")       \
-  X(kResume,              "idempotency_resume_total",                "abandoned attempts resumed by their own Begin") \
-  X(kCompleteRecorded,    "idempotency_complete_recorded_total",     "outcomes recorded")                             \
-  X(kFailRecorded,        "idempotency_fail_recorded_total",         "failures recorded")                             \
-  X(kAlreadyRecorded,     "idempotency_already_recorded_total",      "Completes and Fails repeated")                  \
-  X(kRenewed,             "idempotency_renewed_total",               "leases renewed")                                \
-  X(kOutcomeConflict,     "idempotency_outcome_conflict_total",      "Completes and Fails refused: other content")    \
-  X(kFencingRefused,      "idempotency_fencing_refused_total",       "Completes, Fails, Renews refused: lease lost")  \
-  X(kOwnerNotFound,       "idempotency_owner_not_found_total",       "Completes, Fails and Renews without a record")  \
-  X(kAlreadyFinished,     "idempotency_already_finished_total",      "Renews refused: the attempt has finished")      \
-  X(kRenewNeedsResolution,"idempotency_renew_needs_resolution_total","Renews refused: past the takeover window")      \
-  X(kRefusedKept,         "idempotency_refused_outcome_kept_total",  "refused answers kept on their record")          \
-  X(kRefusedKeepFailed,   "idempotency_refused_outcome_keep_failed_total", "refused answers that could not be kept")  \
-  X(kOutcomeGivenUp,      "idempotency_outcome_given_up_total",      "Completes and Fails ended by a fault; see log") \
-  X(kLookup,              "idempotency_lookup_total",                "Lookups answered")                              \
-  X(kSwept,               "idempotency_swept_total",                 "attempts marked by the sweeper")                \
-  X(kPurged,              "idempotency_purged_total",                "expired records deleted")                       \
-  X(kPurgedUnsettled,     "idempotency_purged_unsettled_total",      "unsettled records deleted by age")              \
-  X(kMaintenanceFailed,   "idempotency_maintenance_failed_total",    "sweep and purge steps that failed")             \
-  X(kOverloaded,          "idempotency_overloaded_total",            "calls refused: a queue or cap is full")         \
-  X(kDraining,            "idempotency_draining_total",              "calls refused while shutting down")             \
-  X(kExpiredInQueue,      "idempotency_expired_in_queue_total",      "calls dropped before SQL: deadline passed")     \
-  X(kLeftInQueue,         "idempotency_left_in_queue_total",         "calls dropped before SQL: caller left")         \
-  X(kBatches,             "idempotency_batch_total",                 "batches sent to the database")                  \
-  X(kBatchItems,          "idempotency_batch_items_total",           "items in those batches")                        \
-  X(kCoalesced,           "idempotency_batch_coalesced_total",       "Begins answered from another one's row")        \
-  X(kSlowLane,            "idempotency_slow_lane_total",             "items moved to the slow lane: row locked")      \
-  X(kSlowLaneFull,        "idempotency_slow_lane_full_total",        "items that found the slow lane full")           \
-  X(kSlowLaneCalls,       "idempotency_slow_lane_calls",             "gauge: calls in the slow lane")                 \
-  X(kStoreUnavailable,    "idempotency_store_unavailable_total",     "items answered STORE_UNAVAILABLE")              \
-  X(kSchemaIncompatible,  "idempotency_schema_incompatible_total",   "items answered SCHEMA_INCOMPATIBLE")            \
-  X(kInternalFault,       "idempotency_internal_fault_total",        "items answered INTERNAL")                       \
-  X(kCommitUnknown,       "idempotency_commit_unknown_total",        "items answered COMMIT_UNKNOWN")                 \
-  X(kCommitRetried,       "idempotency_commit_retried_total",        "batches run again after a lost commit answer")  \
-  X(kReconnects,          "idempotency_store_reconnects_total",      "connections opened to the database")            \
-  X(kBatchBisected,       "idempotency_batch_bisected_total",        "batches split to find a bad or locked item")    \
-  X(kWaitsRefused,        "idempotency_wait_refused_total",          "waits answered at once: a bound was reached")   \
-  X(kQueuedItems,         "idempotency_queue_items",                 "gauge: items queued")                           \
-  X(kQueuedBytes,         "idempotency_queue_bytes",                 "gauge: bytes queued")                           \
-  X(kCallsInFlight,       "idempotency_calls_in_flight",             "gauge: calls accepted and not answered")        \
-  X(kWaiting,             "idempotency_waiting_calls",               "gauge: Begins that wait")                       \
-  X(kLogDropped,          "idempotency_log_dropped_total",           "log lines dropped: queue full")
+// Only grow.
+#define IDEM_COUNTERS(X) \
+  X(kBeginStarted,         "idempotency_begin_started_total",           "attempts started, first ones and later ones") \
+  X(kBeginRepeated,        "idempotency_begin_repeated_total",          "Begins answered with their own attempt again")\
+  X(kBeginReplay,          "idempotency_begin_replay_total",            "Begins answered with the recorded answer")    \
+  X(kBeginInProgress,      "idempotency_begin_in_progress_total",       "Begins told that another attempt is at work") \
+  X(kBeginKeyReused,       "idempotency_begin_key_reused_total",        "Begins refused: another request has the key") \
+  X(kBeginLeaseLost,       "idempotency_begin_lease_lost_total",        "Begins refused: their attempt is over")       \
+  X(kBeginNeedsResolution, "idempotency_begin_needs_resolution_total",  "Begins refused: held or past the window")     \
+  X(kTakeover,             "idempotency_takeover_total",                "attempts started after an abandoned one")     \
+  X(kResume,               "idempotency_resume_total",                  "abandoned attempts resumed by their own Begin")\
+  X(kCompleteRecorded,     "idempotency_complete_recorded_total",       "outcomes recorded")                           \
+  X(kFailRecorded,         "idempotency_fail_recorded_total",           "failures recorded")                           \
+  X(kAlreadyRecorded,      "idempotency_already_recorded_total",        "Completes and Fails repeated")                \
+  X(kRenewed,              "idempotency_renewed_total",                 "leases renewed")                              \
+  X(kOutcomeConflict,      "idempotency_outcome_conflict_total",        "Completes and Fails refused: other content")  \
+  X(kFencingRefused,       "idempotency_fencing_refused_total",         "Completes, Fails, Renews refused: lease lost")\
+  X(kOwnerNotFound,        "idempotency_owner_not_found_total",         "Completes, Fails and Renews without a record")\
+  X(kAlreadyFinished,      "idempotency_already_finished_total",        "Renews refused: the attempt has finished")    \
+  X(kRenewNeedsResolution, "idempotency_renew_needs_resolution_total",  "Renews refused: past the takeover window")    \
+  X(kRefusedKept,          "idempotency_refused_outcome_kept_total",    "refused answers kept on their record")        \
+  X(kRefusedKeepFailed,    "idempotency_refused_outcome_keep_failed_total", "refused answers that could not be kept")  \
+  X(kOutcomeGivenUp,       "idempotency_outcome_given_up_total",        "Completes and Fails ended by a fault; see log")\
+  X(kLookup,               "idempotency_lookup_total",                  "Lookups answered")                            \
+  X(kSwept,                "idempotency_swept_total",                   "attempts marked by the sweeper")              \
+  X(kPurged,               "idempotency_purged_total",                  "expired records deleted")                     \
+  X(kPurgedUnsettled,      "idempotency_purged_unsettled_total",        "unsettled records deleted by age")            \
+  X(kMaintenanceFailed,    "idempotency_maintenance_failed_total",      "sweep and purge steps that failed")           \
+  X(kOverloaded,           "idempotency_overloaded_total",              "calls refused: a queue or cap is full")       \
+  X(kDraining,             "idempotency_draining_total",                "calls refused while shutting down")           \
+  X(kExpiredInQueue,       "idempotency_expired_in_queue_total",        "calls dropped before SQL: deadline passed")   \
+  X(kLeftInQueue,          "idempotency_left_in_queue_total",           "calls dropped before SQL: caller left")       \
+  X(kBatches,              "idempotency_batch_total",                   "batches sent to the database")                \
+  X(kBatchItems,           "idempotency_batch_items_total",             "items in those batches")                      \
+  X(kCoalesced,            "idempotency_batch_coalesced_total",         "Begins answered from another one's row")      \
+  X(kSlowLane,             "idempotency_slow_lane_total",               "items moved to the slow lane: row locked")    \
+  X(kSlowLaneFull,         "idempotency_slow_lane_full_total",          "items that found the slow lane full")         \
+  X(kStoreUnavailable,     "idempotency_store_unavailable_total",       "items answered STORE_UNAVAILABLE")            \
+  X(kSchemaIncompatible,   "idempotency_schema_incompatible_total",     "items answered SCHEMA_INCOMPATIBLE")          \
+  X(kInternalFault,        "idempotency_internal_fault_total",          "items answered INTERNAL")                     \
+  X(kCommitUnknown,        "idempotency_commit_unknown_total",          "items answered COMMIT_UNKNOWN")               \
+  X(kCommitRetried,        "idempotency_commit_retried_total",          "batches run again after a lost commit answer")\
+  X(kReconnects,           "idempotency_store_reconnects_total",        "connections opened to the database")          \
+  X(kBatchBisected,        "idempotency_batch_bisected_total",          "batches split to find a bad or locked item")  \
+  X(kWaitsRefused,         "idempotency_wait_refused_total",            "waits answered at once: a bound was reached") \
+  X(kLogDropped,           "idempotency_log_dropped_total",             "log lines dropped: queue full")
+
+// Go up and down.
+#define IDEM_GAUGES(X) \
+  X(kSlowLaneCalls,        "idempotency_slow_lane_calls",               "calls in the slow lane")                      \
+  X(kSlowLaneBytes,        "idempotency_slow_lane_bytes",               "bytes held by calls in the slow lane")        \
+  X(kCallsInFlight,        "idempotency_calls_in_flight",               "calls accepted and not answered")             \
+  X(kWaiting,              "idempotency_waiting_calls",                 "Begins that wait")
+
+// Distributions: name in code, exported name, bounds, what is observed.
+#define IDEM_HISTOGRAMS(X) \
+  X(kBatchSizeBegin,    "idempotency_batch_size_items{kind=\"begin\"}",                 kItems,   "calls sent to the database in one batch")               \
+  X(kBatchSizeOwner,    "idempotency_batch_size_items{kind=\"owner\"}",                 kItems,   "calls sent to the database in one batch")               \
+  X(kBatchSizeLookup,   "idempotency_batch_size_items{kind=\"lookup\"}",                kItems,   "calls sent to the database in one batch")               \
+  X(kFlushBegin,        "idempotency_batch_flush_duration_seconds{kind=\"begin\"}",     kSeconds, "from sending a batch to knowing what became of it")     \
+  X(kFlushOwner,        "idempotency_batch_flush_duration_seconds{kind=\"owner\"}",     kSeconds, "from sending a batch to knowing what became of it")     \
+  X(kFlushLookup,       "idempotency_batch_flush_duration_seconds{kind=\"lookup\"}",    kSeconds, "from sending a batch to knowing what became of it")     \
+  X(kQueueWaitBegin,    "idempotency_queue_wait_duration_seconds{kind=\"begin\"}",      kSeconds, "from a call's arrival in its queue to its batch")       \
+  X(kQueueWaitOwner,    "idempotency_queue_wait_duration_seconds{kind=\"owner\"}",      kSeconds, "from a call's arrival in its queue to its batch")       \
+  X(kQueueWaitLookup,   "idempotency_queue_wait_duration_seconds{kind=\"lookup\"}",     kSeconds, "from a call's arrival in its queue to its batch")       \
+  X(kWaitDuration,      "idempotency_wait_duration_seconds",                            kSeconds, "how long Begins waited for another attempt")
+
+// Each for every lane, told apart by the label `lane`: its number, or "slow". Name in code, exported
+// name (a counter's ends in _total), how many of what is counted make one of the exported unit, what
+// it counts.
+#define IDEM_LANE_METRICS(X) \
+  X(kQueuedItems,  "idempotency_queue_items",               1,   "calls queued")                           \
+  X(kQueuedBytes,  "idempotency_queue_bytes",               1,   "bytes held by queued calls")             \
+  X(kBatchItems,   "idempotency_lane_batch_items",          1,   "calls that are with the database now")   \
+  X(kBusyMicros,   "idempotency_lane_busy_seconds_total",   1e6, "time spent waiting for the database")
 // clang-format on
 
 enum class Metric : size_t {
 #define IDEM_ONE(name, exported, help) name,
-  IDEM_METRICS(IDEM_ONE)
+  IDEM_COUNTERS(IDEM_ONE) IDEM_GAUGES(IDEM_ONE)
 #undef IDEM_ONE
       kCount
+};
+
+enum class HistogramMetric : size_t {
+#define IDEM_ONE(name, exported, bounds, help) name,
+  IDEM_HISTOGRAMS(IDEM_ONE)
+#undef IDEM_ONE
+      kCount
+};
+
+enum class LaneMetric : size_t {
+#define IDEM_ONE(name, exported, per_unit, help) name,
+  IDEM_LANE_METRICS(IDEM_ONE)
+#undef IDEM_ONE
+      kCount
+};
+
+// The lanes that may be set, and beside them the slow lane.
+inline constexpr size_t kMaxLanes = 64;
+inline constexpr size_t kSlowLaneNumber = kMaxLanes;
+
+// Its name, labels included, and what it counts.
+struct MetricText {
+  absl::string_view exported;
+  absl::string_view help;
 };
 
 class Metrics {
@@ -79,20 +138,83 @@ class Metrics {
   void Add(Metric metric, int64_t delta = 1) {
     values_[static_cast<size_t>(metric)].fetch_add(delta, std::memory_order_relaxed);
   }
+  // For gauges that are looked at from time to time.
+  void Set(Metric metric, int64_t value) {
+    values_[static_cast<size_t>(metric)].store(value, std::memory_order_relaxed);
+  }
   int64_t Value(Metric metric) const {
     return values_[static_cast<size_t>(metric)].load(std::memory_order_relaxed);
   }
-  static absl::string_view ExportedName(Metric metric) {
-    static constexpr const char* kNames[] = {
-#define IDEM_ONE(name, exported, help) exported,
-        IDEM_METRICS(IDEM_ONE)
-#undef IDEM_ONE
-    };
-    return kNames[static_cast<size_t>(metric)];
+
+  // `value` is a number of items or a span of time, as the histogram's bounds say.
+  template <typename Value>
+  void Observe(HistogramMetric metric, Value value) {
+    histograms_[static_cast<size_t>(metric)].Observe(value);
+  }
+  const Histogram& Of(HistogramMetric metric) const {
+    return histograms_[static_cast<size_t>(metric)];
   }
 
+  // Lanes 0 to lanes-1 are exported, and the slow lane. REQUIRES: at most kMaxLanes.
+  void SetLanes(size_t lanes) { lanes_shown_.store(lanes, std::memory_order_relaxed); }
+  size_t lanes() const { return lanes_shown_.load(std::memory_order_relaxed); }
+  // REQUIRES: lane <= kSlowLaneNumber.
+  void Add(LaneMetric metric, size_t lane, int64_t delta) {
+    lanes_[lane].values[static_cast<size_t>(metric)].fetch_add(delta, std::memory_order_relaxed);
+  }
+  int64_t Value(LaneMetric metric, size_t lane) const {
+    return lanes_[lane].values[static_cast<size_t>(metric)].load(std::memory_order_relaxed);
+  }
+  // Over all lanes.
+  int64_t Value(LaneMetric metric) const {
+    int64_t sum = 0;
+    for (size_t lane = 0; lane < lanes_.size(); ++lane) sum += Value(metric, lane);
+    return sum;
+  }
+
+  RpcMetrics& rpc() { return rpc_; }
+  const RpcMetrics& rpc() const { return rpc_; }
+
+  static constexpr bool IsCounter(Metric metric) {
+    return static_cast<size_t>(metric) < kCounterCount;
+  }
+  static MetricText Text(Metric metric) { return kTexts[static_cast<size_t>(metric)]; }
+  static MetricText Text(HistogramMetric metric) {
+    return kHistogramTexts[static_cast<size_t>(metric)];
+  }
+  static MetricText Text(LaneMetric metric) { return kLaneTexts[static_cast<size_t>(metric)]; }
+  static double PerUnit(LaneMetric metric) { return kLanePerUnit[static_cast<size_t>(metric)]; }
+
  private:
+#define IDEM_ONE(name, exported, help) +1
+  static constexpr size_t kCounterCount = 0 IDEM_COUNTERS(IDEM_ONE);
+#undef IDEM_ONE
+#define IDEM_ONE(name, exported, help) MetricText{exported, help},
+  static constexpr MetricText kTexts[] = {IDEM_COUNTERS(IDEM_ONE) IDEM_GAUGES(IDEM_ONE)};
+#undef IDEM_ONE
+#define IDEM_ONE(name, exported, per_unit, help) MetricText{exported, help},
+  static constexpr MetricText kLaneTexts[] = {IDEM_LANE_METRICS(IDEM_ONE)};
+#undef IDEM_ONE
+#define IDEM_ONE(name, exported, per_unit, help) per_unit,
+  static constexpr double kLanePerUnit[] = {IDEM_LANE_METRICS(IDEM_ONE)};
+#undef IDEM_ONE
+#define IDEM_ONE(name, exported, bounds, help) MetricText{exported, help},
+  static constexpr MetricText kHistogramTexts[] = {IDEM_HISTOGRAMS(IDEM_ONE)};
+#undef IDEM_ONE
+
+  // A lane's thread and the callers that queue for it share these with nobody else.
+  struct alignas(64) OneLane {
+    std::array<std::atomic<int64_t>, static_cast<size_t>(LaneMetric::kCount)> values{};
+  };
+
   std::array<std::atomic<int64_t>, static_cast<size_t>(Metric::kCount)> values_{};
+#define IDEM_ONE(name, exported, bounds, help) Histogram(bounds),
+  std::array<Histogram, static_cast<size_t>(HistogramMetric::kCount)> histograms_{
+      {IDEM_HISTOGRAMS(IDEM_ONE)}};
+#undef IDEM_ONE
+  std::array<OneLane, kMaxLanes + 1> lanes_;
+  std::atomic<size_t> lanes_shown_{0};
+  RpcMetrics rpc_;
 };
 
 }  // namespace idempotency

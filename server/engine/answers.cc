@@ -107,8 +107,8 @@ absl::Status RowIsLocked() {
   return MakeFault(Fault::kLockTimeout, "another transaction holds the record's row");
 }
 
-Answers::Answers(Admission* admission, Metrics* metrics, EngineEvents* events)
-    : admission_(admission), metrics_(metrics), events_(events) {}
+Answers::Answers(Admission* admission, Clock* clock, Metrics* metrics, EngineEvents* events)
+    : admission_(admission), clock_(clock), metrics_(metrics), events_(events) {}
 
 template <typename Call>
 void Answers::Finish(std::unique_ptr<Call> call, absl::StatusOr<typename Call::Result> result) {
@@ -125,7 +125,10 @@ void Answers::Finish(std::unique_ptr<Call> call, absl::StatusOr<typename Call::R
 
 void Answers::Give(std::unique_ptr<BeginCall> call, absl::StatusOr<BeginResult> result) {
   if (result.ok()) metrics_->Add(MetricOf(*result));
-  if (call->holds_wait_slot) admission_->LeaveWait();
+  if (call->holds_wait_slot) {
+    metrics_->Observe(HistogramMetric::kWaitDuration, clock_->BootTime() - call->wait_started_at);
+    admission_->LeaveWait();
+  }
   Finish(std::move(call), std::move(result));
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/base/clock.h"
 #include "server/base/metrics.h"
 #include "server/engine/admission.h"
 #include "server/engine/call.h"
@@ -26,7 +27,7 @@ absl::Status RowIsLocked();
 class Answers {
  public:
   // All must outlive this.
-  Answers(Admission* admission, Metrics* metrics, EngineEvents* events);
+  Answers(Admission* admission, Clock* clock, Metrics* metrics, EngineEvents* events);
 
   // REQUIRES: the call was let in by Admission::EnterCall. A fault kLockTimeout, which no caller is
   // to see, is answered as kStoreUnavailable: both had no effect and ask to try again. A Complete
@@ -61,6 +62,7 @@ class Answers {
   void Finish(std::unique_ptr<Call> call, absl::StatusOr<typename Call::Result> result);
 
   Admission* const admission_;
+  Clock* const clock_;
   Metrics* const metrics_;
   EngineEvents* const events_;
 };

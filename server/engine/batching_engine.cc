@@ -18,7 +18,7 @@ BatchingEngine::BatchingEngine(const EngineOptions& options, const StoreFactory&
                                Clock* clock, Metrics* metrics, EngineEvents* events)
     : clock_(clock),
       admission_(options.calls_in_flight_max, options.waits_max, metrics),
-      answers_(&admission_, metrics, events),
+      answers_(&admission_, clock, metrics, events),
       queues_(static_cast<size_t>(options.lanes), options.queue_max_items, options.queue_max_bytes,
               metrics),
       slow_lane_(options.policy, options.batch_max_items, options.queue_max_bytes / kSlowLaneShare,
@@ -27,8 +27,9 @@ BatchingEngine::BatchingEngine(const EngineOptions& options, const StoreFactory&
   IDEM_CHECK(options.batch_max_items > 0) << "a batch of no items answers nobody";
   const BatchLimits limits{options.batch_max_items, options.batch_max_bytes};
   for (int i = 0; i < options.lanes; ++i) {
+    const auto number = static_cast<size_t>(i);
     const Lane::Deps deps{
-        &queues_.At(static_cast<size_t>(i)), &slow_lane_, &admission_, &answers_, clock, metrics};
+        &queues_.At(number), &slow_lane_, &admission_, &answers_, clock, metrics, number};
     lanes_.push_back(
         std::make_unique<Lane>(options.policy, limits, options.waits_per_key_max, stores(), deps));
   }
@@ -72,6 +73,7 @@ void BatchingEngine::Enter(std::unique_ptr<Call> call, Room room) {
   if (!admission_.EnterCall(room)) {
     return answers_.Refuse(std::move(call), Fault::kOverloaded);
   }
+  call->queued_at = clock_->BootTime();
   const LaneQueue::PushResult result = queues_.Of(call->hash).Push(call);
   if (result == LaneQueue::PushResult::kAccepted) return;
   admission_.LeaveCall();

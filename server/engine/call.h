@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "absl/time/time.h"
 #include "server/engine/engine.h"
@@ -35,6 +36,8 @@ struct CallBase {
   size_t hash = 0;   // of the key, made once: chooses the lane and finds repeats in a batch
   size_t bytes = 0;  // about what the call holds in memory, counted against the queue's bound
   bool answered = false;
+  // On Clock::BootTime's scale; gone once the wait in the queue has been counted.
+  std::optional<absl::Duration> queued_at;
 
  protected:
   ~CallBase();
@@ -53,6 +56,8 @@ struct BeginCall : CallBase {
   absl::Duration wait_ends_at = -absl::InfiniteDuration();
   // One of the replica's wait slots is this call's until it is answered.
   bool holds_wait_slot = false;
+  // When it took that slot, on Clock::BootTime's scale.
+  absl::Duration wait_started_at;
 };
 
 struct OwnerCall : CallBase {

@@ -27,7 +27,8 @@ Lane::Lane(const Policy& policy, const BatchLimits& limits, size_t waits_per_key
       store_(std::move(store)),
       deps_(deps),
       waiters_(policy, waits_per_key_max, deps.admission, deps.metrics),
-      refused_(deps.metrics) {}
+      refused_(deps.metrics),
+      meter_(deps.clock, deps.metrics, deps.number) {}
 
 bool Lane::Step() {
   const bool is_closed = TakeIncoming();
@@ -140,14 +141,21 @@ void Lane::MoveToSlowLane(std::unique_ptr<BeginCall> call) {
 }
 
 template <typename Call>
-CallBatch<Call> Lane::TakeBatch(std::deque<std::unique_ptr<Call>>& pending, Repeats repeats) {
-  CallBatch<Call> batch = FormBatch(pending, limits_, repeats, deps_.clock->BootTime());
+CallBatch<Call> Lane::TakeBatch(std::deque<std::unique_ptr<Call>>& pending, Repeats repeats,
+                                CallKind kind) {
+  const absl::Duration now = deps_.clock->BootTime();
+  CallBatch<Call> batch = FormBatch(pending, limits_, repeats, now);
   deps_.queue->Left(batch.taken_items, batch.taken_bytes);
   for (auto& [call, reason] : batch.dropped) deps_.answers->Drop(std::move(call), reason);
   batch.dropped.clear();
-  if (!batch.groups.empty()) {
-    deps_.metrics->Add(Metric::kBatches);
-    deps_.metrics->Add(Metric::kBatchItems, static_cast<int64_t>(batch.groups.size()));
+  // Once for each call, also if it comes back for another batch.
+  const auto count_wait = [&](Call& call) {
+    if (call.queued_at.has_value()) meter_.CountQueueWait(kind, now - *call.queued_at);
+    call.queued_at.reset();
+  };
+  for (CallGroup<Call>& group : batch.groups) {
+    count_wait(*group.first);
+    for (auto& follower : group.followers) count_wait(*follower);
   }
   return batch;
 }
@@ -162,9 +170,10 @@ void Lane::ReturnCalls(std::vector<std::unique_ptr<Call>>& calls,
 }
 
 void Lane::RunOwners() {
-  CallBatch<OwnerCall> batch = TakeBatch(owners_, Repeats::kWait);
+  CallBatch<OwnerCall> batch = TakeBatch(owners_, Repeats::kWait, CallKind::kOwner);
   if (batch.groups.empty()) return;
-  BatchResults<OwnerResult> results = store_->OwnerBatch(batch.Items());
+  BatchResults<OwnerResult> results = meter_.Measure(
+      CallKind::kOwner, batch.groups.size(), [&] { return store_->OwnerBatch(batch.Items()); });
   IDEM_CHECK(results.size() == batch.groups.size()) << "store broke its contract";
   std::vector<std::unique_ptr<OwnerCall>> again;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -196,9 +205,10 @@ void Lane::SettleOwner(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResu
 void Lane::RunBegins() {
   // Again, because the owners' batch may just have met a locked row or changed a waiter's record.
   SetAsideSlowKeys();
-  CallBatch<BeginCall> batch = TakeBatch(begins_, Repeats::kFollow);
+  CallBatch<BeginCall> batch = TakeBatch(begins_, Repeats::kFollow, CallKind::kBegin);
   if (batch.groups.empty()) return;
-  BatchResults<BeginResult> results = store_->BeginBatch(batch.Items());
+  BatchResults<BeginResult> results = meter_.Measure(
+      CallKind::kBegin, batch.groups.size(), [&] { return store_->BeginBatch(batch.Items()); });
   IDEM_CHECK(results.size() == batch.groups.size()) << "store broke its contract";
   std::vector<std::unique_ptr<BeginCall>> again;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -244,9 +254,10 @@ void Lane::AnswerOrPark(std::unique_ptr<BeginCall> call, BeginResult result, abs
 }
 
 void Lane::RunLookups() {
-  CallBatch<LookupCall> batch = TakeBatch(lookups_, Repeats::kFollow);
+  CallBatch<LookupCall> batch = TakeBatch(lookups_, Repeats::kFollow, CallKind::kLookup);
   if (batch.groups.empty()) return;
-  BatchResults<LookupResult> results = store_->LookupBatch(batch.Items());
+  BatchResults<LookupResult> results = meter_.Measure(
+      CallKind::kLookup, batch.groups.size(), [&] { return store_->LookupBatch(batch.Items()); });
   IDEM_CHECK(results.size() == batch.groups.size()) << "store broke its contract";
   for (size_t i = 0; i < results.size(); ++i) {
     CallGroup<LookupCall>& group = batch.groups[i];

@@ -21,6 +21,7 @@
 #include "server/engine/admission.h"
 #include "server/engine/answers.h"
 #include "server/engine/batch.h"
+#include "server/engine/batch_meter.h"
 #include "server/engine/call.h"
 #include "server/engine/queue.h"
 #include "server/engine/refused.h"
@@ -42,6 +43,7 @@ class Lane {
     Answers* answers;
     Clock* clock;
     Metrics* metrics;
+    size_t number = 0;  // among the lanes, for the metrics
   };
   Lane(const Policy& policy, const BatchLimits& limits, size_t waits_per_key_max,
        std::unique_ptr<Store> store, const Deps& deps);
@@ -71,7 +73,8 @@ class Lane {
   void MoveToSlowLane(std::unique_ptr<BeginCall> call);
 
   template <typename Call>
-  CallBatch<Call> TakeBatch(std::deque<std::unique_ptr<Call>>& pending, Repeats repeats);
+  CallBatch<Call> TakeBatch(std::deque<std::unique_ptr<Call>>& pending, Repeats repeats,
+                            CallKind kind);
   template <typename Call>
   void ReturnCalls(std::vector<std::unique_ptr<Call>>& calls,
                    std::deque<std::unique_ptr<Call>>& pending);
@@ -97,6 +100,7 @@ class Lane {
   std::deque<std::unique_ptr<LookupCall>> lookups_;
   Waiters waiters_;
   RefusedAnswers refused_;
+  BatchMeter meter_;
   // Keys with calls in the slow lane: further Completes, Fails and Renews follow them.
   absl::flat_hash_set<RecordKey> slow_keys_;
   // Those of them with Begins there: further Begins follow. The others' do not: beside a locked

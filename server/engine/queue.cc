@@ -7,8 +7,8 @@
 
 namespace idempotency {
 
-LaneQueue::LaneQueue(size_t max_items, size_t max_bytes, Metrics* metrics)
-    : max_items_(max_items), max_bytes_(max_bytes), metrics_(metrics) {}
+LaneQueue::LaneQueue(size_t max_items, size_t max_bytes, Metrics* metrics, size_t lane)
+    : max_items_(max_items), max_bytes_(max_bytes), metrics_(metrics), lane_(lane) {}
 
 bool LaneQueue::HasRoom(Room room, size_t bytes) const {
   return items_.load(std::memory_order_relaxed) + 1 <= LimitOf(room, max_items_) &&
@@ -18,8 +18,8 @@ bool LaneQueue::HasRoom(Room room, size_t bytes) const {
 void LaneQueue::Count(size_t items, size_t bytes) {
   items_.fetch_add(items, std::memory_order_relaxed);
   bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  metrics_->Add(Metric::kQueuedItems, static_cast<int64_t>(items));
-  metrics_->Add(Metric::kQueuedBytes, static_cast<int64_t>(bytes));
+  metrics_->Add(LaneMetric::kQueuedItems, lane_, static_cast<int64_t>(items));
+  metrics_->Add(LaneMetric::kQueuedBytes, lane_, static_cast<int64_t>(bytes));
 }
 
 template <typename Call>
@@ -111,8 +111,8 @@ void LaneQueue::Left(size_t items, size_t bytes) {
   if (items == 0) return;
   items_.fetch_sub(items, std::memory_order_relaxed);
   bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  metrics_->Add(Metric::kQueuedItems, -static_cast<int64_t>(items));
-  metrics_->Add(Metric::kQueuedBytes, -static_cast<int64_t>(bytes));
+  metrics_->Add(LaneMetric::kQueuedItems, lane_, -static_cast<int64_t>(items));
+  metrics_->Add(LaneMetric::kQueuedBytes, lane_, -static_cast<int64_t>(bytes));
 }
 
 void LaneQueue::CameBack(size_t items, size_t bytes) {
@@ -120,10 +120,11 @@ void LaneQueue::CameBack(size_t items, size_t bytes) {
 }
 
 LaneQueues::LaneQueues(size_t lanes, size_t max_items, size_t max_bytes, Metrics* metrics) {
-  IDEM_CHECK(lanes > 0) << "an engine without lanes answers nobody";
+  IDEM_CHECK(lanes > 0 && lanes <= kMaxLanes) << "an engine has 1 to 64 lanes";
+  metrics->SetLanes(lanes);
   for (size_t i = 0; i < lanes; ++i) {
     queues_.push_back(std::make_unique<LaneQueue>(std::max<size_t>(1, max_items / lanes),
-                                                  max_bytes / lanes, metrics));
+                                                  max_bytes / lanes, metrics, i));
   }
 }
 

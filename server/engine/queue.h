@@ -40,8 +40,8 @@ class LaneQueue {
  public:
   enum class PushResult { kAccepted, kOverloaded, kDraining };
 
-  // `metrics` must outlive this.
-  LaneQueue(size_t max_items, size_t max_bytes, Metrics* metrics);
+  // `lane` is the number under which it is counted; `metrics` must outlive this.
+  LaneQueue(size_t max_items, size_t max_bytes, Metrics* metrics, size_t lane = 0);
 
   // Thread-safe. Takes the call, or leaves it where it is and says why. Never blocks for room.
   PushResult Push(std::unique_ptr<OwnerCall>& call);
@@ -80,6 +80,7 @@ class LaneQueue {
   const size_t max_items_;
   const size_t max_bytes_;
   Metrics* const metrics_;
+  const size_t lane_;
 
   // Raised under mu_ by those that push, so that two cannot share the last place; lowered by the
   // lane without it.

@@ -23,7 +23,8 @@ SlowLane::SlowLane(const Policy& policy, size_t batch_max_items, size_t max_byte
       max_bytes_(max_bytes),
       store_(std::move(store)),
       deps_(deps),
-      refused_(deps.metrics) {}
+      refused_(deps.metrics),
+      meter_(deps.clock, deps.metrics, kSlowLaneNumber) {}
 
 bool SlowLane::TryAdd(std::unique_ptr<OwnerCall>& call) {
   return TryAddTo(&Incoming::owners, Room::kReserved, call);
@@ -48,6 +49,7 @@ bool SlowLane::TryAddTo(std::vector<std::unique_ptr<Call>> Incoming::*calls, Roo
     bytes_.fetch_add(call->bytes, std::memory_order_relaxed);
     deps_.metrics->Add(Metric::kSlowLane);
     deps_.metrics->Add(Metric::kSlowLaneCalls);
+    deps_.metrics->Add(Metric::kSlowLaneBytes, static_cast<int64_t>(call->bytes));
     (incoming_.*calls).push_back(std::move(call));
   }
   work_.NotifyOne();
@@ -64,6 +66,7 @@ void SlowLane::Left(size_t bytes) {
   calls_.fetch_sub(1, std::memory_order_relaxed);
   bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   deps_.metrics->Add(Metric::kSlowLaneCalls, -1);
+  deps_.metrics->Add(Metric::kSlowLaneBytes, -static_cast<int64_t>(bytes));
 }
 
 template <typename Call>
@@ -131,11 +134,6 @@ std::vector<SlowLane::KeyCalls*> SlowLane::DueKeys(absl::Duration now) {
   return due;
 }
 
-void SlowLane::CountBatch(size_t items) {
-  deps_.metrics->Add(Metric::kBatches);
-  deps_.metrics->Add(Metric::kBatchItems, static_cast<int64_t>(items));
-}
-
 void SlowLane::RunOwners(const std::vector<KeyCalls*>& due) {
   std::vector<KeyCalls*> keys;
   std::vector<const OwnerItem*> items;
@@ -145,8 +143,8 @@ void SlowLane::RunOwners(const std::vector<KeyCalls*>& due) {
     items.push_back(&key->owners.front().call->item);
   }
   if (items.empty()) return;
-  CountBatch(items.size());
-  BatchResults<OwnerResult> results = store_->OwnerBatch(items);
+  BatchResults<OwnerResult> results =
+      meter_.Measure(CallKind::kOwner, items.size(), [&] { return store_->OwnerBatch(items); });
   IDEM_CHECK(results.size() == items.size()) << "store broke its contract";
   for (size_t i = 0; i < keys.size(); ++i) {
     if (IsLockTimeout(results[i].status())) {
@@ -173,8 +171,8 @@ void SlowLane::RunBegins(const std::vector<KeyCalls*>& due) {
     items.push_back(&key->begins.front().call->item);
   }
   if (items.empty()) return;
-  CountBatch(items.size());
-  BatchResults<BeginResult> results = store_->BeginBatch(items);
+  BatchResults<BeginResult> results =
+      meter_.Measure(CallKind::kBegin, items.size(), [&] { return store_->BeginBatch(items); });
   IDEM_CHECK(results.size() == items.size()) << "store broke its contract";
   for (size_t i = 0; i < keys.size(); ++i) {
     if (IsLockTimeout(results[i].status())) {

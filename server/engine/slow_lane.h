@@ -24,6 +24,7 @@
 #include "server/base/metrics.h"
 #include "server/base/mutex.h"
 #include "server/engine/answers.h"
+#include "server/engine/batch_meter.h"
 #include "server/engine/call.h"
 #include "server/engine/queue.h"
 #include "server/engine/refused.h"
@@ -99,7 +100,6 @@ class SlowLane {
   void Answer(std::unique_ptr<Call> call, absl::StatusOr<typename Call::Result> result);
   void Left(size_t bytes);
   std::vector<KeyCalls*> DueKeys(absl::Duration now);
-  void CountBatch(size_t items);
   void RunOwners(const std::vector<KeyCalls*>& due);
   void RunBegins(const std::vector<KeyCalls*>& due);
   void SettleBegins(KeyCalls& key, const BeginResult& first);
@@ -124,6 +124,7 @@ class SlowLane {
   // Owned by the thread that steps.
   Keys keys_;
   RefusedAnswers refused_;
+  BatchMeter meter_;
 };
 
 }  // namespace idempotency

@@ -58,6 +58,7 @@ bool Waiters::HasRoom(BeginCall& call, absl::Duration now) {
     return false;
   }
   call.holds_wait_slot = true;
+  call.wait_started_at = now;
   return true;
 }
 

@@ -105,13 +105,13 @@ TEST_F(BoundsTest, GaugesReturnToZero) {
   Owner(CompleteOf("order-1", 1));
   Owner(CompleteOf("order-1", 1));
   Lookup("order-1");
-  EXPECT_EQ(Count(Metric::kQueuedItems), 4);
-  EXPECT_GT(Count(Metric::kQueuedBytes), 0);
+  EXPECT_EQ(Count(LaneMetric::kQueuedItems), 4);
+  EXPECT_GT(Count(LaneMetric::kQueuedBytes), 0);
   EXPECT_EQ(Count(Metric::kCallsInFlight), 4);
   Step();
   Step();
-  EXPECT_EQ(Count(Metric::kQueuedItems), 0);
-  EXPECT_EQ(Count(Metric::kQueuedBytes), 0);
+  EXPECT_EQ(Count(LaneMetric::kQueuedItems), 0);
+  EXPECT_EQ(Count(LaneMetric::kQueuedBytes), 0);
   EXPECT_EQ(Count(Metric::kCallsInFlight), 0);
 }
 
@@ -120,10 +120,10 @@ TEST_F(BoundsTest, GaugesReturnToZeroWhenCallsAreReturnedToTheQueue) {
   Begin(BeginOf("order-1", 1));
   Begin(BeginOf("order-1", 2));
   Step();
-  EXPECT_EQ(Count(Metric::kQueuedItems), 1);
+  EXPECT_EQ(Count(LaneMetric::kQueuedItems), 1);
   Step();
-  EXPECT_EQ(Count(Metric::kQueuedItems), 0);
-  EXPECT_EQ(Count(Metric::kQueuedBytes), 0);
+  EXPECT_EQ(Count(LaneMetric::kQueuedItems), 0);
+  EXPECT_EQ(Count(LaneMetric::kQueuedBytes), 0);
 }
 
 TEST_F(BoundsTest, CallbackMayCallTheEngineAgain) {
@@ -171,7 +171,7 @@ TEST_F(BoundsTest, WorkUnderWayHoldsNoRoom) {
   options_.calls_in_flight_max = 1;
   for (int i = 0; i < 50; ++i) Start("order-" + std::to_string(i));
   EXPECT_EQ(Count(Metric::kCallsInFlight), 0);
-  EXPECT_EQ(Count(Metric::kQueuedItems), 0);
+  EXPECT_EQ(Count(LaneMetric::kQueuedItems), 0);
 }
 
 }  // namespace

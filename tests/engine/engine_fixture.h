@@ -172,6 +172,8 @@ class EngineTest : public testing::Test {
     database_.AdvanceClock(by);
   }
   int64_t Count(Metric metric) const { return metrics_.Value(metric); }
+  // Over all lanes.
+  int64_t Count(LaneMetric metric) const { return metrics_.Value(metric); }
 
   CallTerms Terms(absl::Duration wait = absl::ZeroDuration(),
                   absl::Duration deadline = absl::Hours(1)) {

@@ -115,11 +115,12 @@ TEST(LaneQueue, GaugesReturnToZero) {
   PushBegin(queue);
   Incoming incoming;
   queue.Take(&incoming);
-  EXPECT_EQ(metrics.Value(Metric::kQueuedItems), 1);
-  EXPECT_EQ(metrics.Value(Metric::kQueuedBytes), static_cast<int64_t>(incoming.begins[0]->bytes));
+  EXPECT_EQ(metrics.Value(LaneMetric::kQueuedItems), 1);
+  EXPECT_EQ(metrics.Value(LaneMetric::kQueuedBytes),
+            static_cast<int64_t>(incoming.begins[0]->bytes));
   queue.Left(1, incoming.begins[0]->bytes);
-  EXPECT_EQ(metrics.Value(Metric::kQueuedItems), 0);
-  EXPECT_EQ(metrics.Value(Metric::kQueuedBytes), 0);
+  EXPECT_EQ(metrics.Value(LaneMetric::kQueuedItems), 0);
+  EXPECT_EQ(metrics.Value(LaneMetric::kQueuedBytes), 0);
 }
 
 TEST(LaneQueue, ClosedQueueRefusesAndKeepsWhatItHas) {

@@ -206,7 +206,7 @@ TEST_F(ReportTest, TakeoverWhoseCommitAnswerWasLostIsReported) {
   Start("a");
   PassLease();
   Start("a", 2);
-  Answers answers(&admission_, &metrics_, &events_);
+  Answers answers(&admission_, &clock_, &metrics_, &events_);
   answers.Report(RunAgain(BeginOf("a", 2)));
   EXPECT_THAT(events_.Seen(), ElementsAre("takeover a", "takeover a"));
   EXPECT_EQ(Count(Metric::kTakeover), 2);
@@ -217,7 +217,7 @@ TEST_F(ReportTest, ResumeWhoseCommitAnswerWasLostIsReported) {
   PassLease();
   Begin(BeginOf("a", 1));
   Step();
-  Answers answers(&admission_, &metrics_, &events_);
+  Answers answers(&admission_, &clock_, &metrics_, &events_);
   answers.Report(RunAgain(BeginOf("a", 1)));
   EXPECT_THAT(events_.Seen(), ElementsAre("resume a", "resume a"));
   EXPECT_EQ(Count(Metric::kResume), 2);
@@ -225,7 +225,7 @@ TEST_F(ReportTest, ResumeWhoseCommitAnswerWasLostIsReported) {
 
 TEST_F(ReportTest, StartWhoseCommitAnswerWasLostIsNoTakeover) {
   Start("a");
-  Answers answers(&admission_, &metrics_, &events_);
+  Answers answers(&admission_, &clock_, &metrics_, &events_);
   answers.Report(RunAgain(BeginOf("a", 1)));
   EXPECT_THAT(events_.Seen(), IsEmpty());
 }

@@ -78,13 +78,13 @@ TEST_F(SlowLaneBoundTest, CompleteOfAnotherLockedRowIsTriedAgainByItsOwnLane) {
   const auto second = Owner(CompleteOf("order-2", 1, /*status_code=*/202));
   Step();
   EXPECT_FALSE(first.IsAnswered());
-  EXPECT_EQ(Count(Metric::kQueuedItems), 2) << "still counted where it waits";
+  EXPECT_EQ(Count(LaneMetric::kQueuedItems), 2) << "still counted where it waits";
   Unlock("order-2");
   Step();
   Step();
   EXPECT_EQ((*first).verdict, OwnerVerdict::kRecorded);
   EXPECT_EQ((*second).verdict, OwnerVerdict::kOutcomeConflict);
-  EXPECT_EQ(Count(Metric::kQueuedItems), 0);
+  EXPECT_EQ(Count(LaneMetric::kQueuedItems), 0);
 }
 
 TEST_F(SlowLaneBoundTest, CompleteThatItsLaneTriesIsGivenUpAfterItsPatience) {

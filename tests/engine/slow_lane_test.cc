@@ -25,7 +25,7 @@ TEST_F(SlowLaneTest, LockedBeginIsTriedAgain) {
   AdvanceAndStep();
   EXPECT_EQ((*told).verdict, BeginVerdict::kStarted);
   EXPECT_EQ(Count(Metric::kSlowLaneCalls), 0);
-  EXPECT_EQ(Count(Metric::kQueuedItems), 0);
+  EXPECT_EQ(Count(LaneMetric::kQueuedItems), 0);
 }
 
 TEST_F(SlowLaneTest, LockedCompleteIsTriedAgain) {

@@ -23,8 +23,8 @@ class StressTest : public testing::Test {
   static CallTerms Terms() { return {.deadline = SystemClock()->BootTime() + absl::Minutes(5)}; }
   void ExpectGaugesAtZero() {
     EXPECT_EQ(metrics_.Value(Metric::kCallsInFlight), 0);
-    EXPECT_EQ(metrics_.Value(Metric::kQueuedItems), 0);
-    EXPECT_EQ(metrics_.Value(Metric::kQueuedBytes), 0);
+    EXPECT_EQ(metrics_.Value(LaneMetric::kQueuedItems), 0);
+    EXPECT_EQ(metrics_.Value(LaneMetric::kQueuedBytes), 0);
     EXPECT_EQ(metrics_.Value(Metric::kWaiting), 0);
     EXPECT_EQ(metrics_.Value(Metric::kSlowLaneCalls), 0);
   }
