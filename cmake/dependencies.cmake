@@ -7,6 +7,10 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(PkgConfig REQUIRED)
+# Core and text serialiser only: Debian's CMake file of it also asks for the parts that we do not use.
+pkg_check_modules(PROMETHEUS_CPP REQUIRED IMPORTED_TARGET prometheus-cpp-core)
+# The flags matter: they decide what the classes of its header look like.
+pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
 if(IDEMPOTENCY_GRPC)
   find_package(gRPC CONFIG REQUIRED)
 endif()

@@ -7,6 +7,7 @@ build_packages=(
   golang-github-gogo-googleapis-dev # google/rpc/*.proto
   grpc-proto                        # grpc/health/v1/health.proto
   libabsl-dev libpq-dev libssl-dev libcli11-dev libspdlog-dev nlohmann-json3-dev
+  prometheus-cpp-dev libcpp-httplib-dev
   libgtest-dev libgmock-dev
   postgresql-common postgresql-15
 )

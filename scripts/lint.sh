@@ -54,6 +54,7 @@ server/store grpc|proto/|idempotency/v1/|server/(engine|auth|rpc|ops|app)/
 server/engine grpc|libpq-fe\.h|proto/|idempotency/v1/|server/store/postgres/|server/(auth|rpc|ops|app)/
 server/auth libpq-fe\.h|server/(store|engine|rpc|ops|app)/
 server/rpc libpq-fe\.h|server/store/postgres/|server/app/
+server/ops grpc|libpq-fe\.h|proto/|idempotency/v1/|server/(record|store|engine|auth|rpc|app)/
 TXT
   return "$status"
 }
