@@ -6,7 +6,7 @@ build_packages=(
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev
   golang-github-gogo-googleapis-dev # google/rpc/*.proto
   grpc-proto                        # grpc/health/v1/health.proto
-  libabsl-dev libpq-dev libssl-dev libcli11-dev libspdlog-dev nlohmann-json3-dev
+  libabsl-dev libpq-dev libssl-dev libcli11-dev libtomlplusplus-dev libspdlog-dev nlohmann-json3-dev
   prometheus-cpp-dev libcpp-httplib-dev
   libgtest-dev libgmock-dev
   postgresql-common postgresql-15

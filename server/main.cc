@@ -1,4 +1,4 @@
-// idempotencyd: reads the command line and runs the subcommand.
+// idempotencyd: reads the command line and runs the command.
 #include <signal.h>
 #include <stdlib.h>
 
@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "server/app/configuration.h"
+#include "server/app/exit_code.h"
 #include "server/app/options.h"
 #include "server/app/run.h"
 #include "server/app/stop_signal.h"
@@ -14,28 +16,43 @@
 namespace idempotency {
 namespace {
 
-int Main(const std::vector<std::string>& arguments) {
-  const std::variant<CommandLine, ExitText> parsed = ParseCommandLine(arguments);
-  if (const auto* exit_text = std::get_if<ExitText>(&parsed)) {
-    (exit_text->status == 0 ? std::cout : std::cerr) << exit_text->text << std::flush;
-    return exit_text->status;
-  }
-  const CommandLine& line = std::get<CommandLine>(parsed);
+ExitCode Run(const CommandLine& line) {
   switch (line.command) {
-    case Command::kVersion:
-      return RunVersion();
-    case Command::kMigrate:
-      return RunMigrate(line.settings);
     case Command::kServe: {
       StopSignal stop;
-      return RunServe(line.settings, &stop);
+      return RunServe(line.settings, line.effective, &stop);
     }
     case Command::kDev: {
       StopSignal stop;
       return RunDev(line.settings, line.dev, &stop);
     }
+    case Command::kMigrate:
+      return RunMigrate(line.settings);
+    case Command::kHealthcheck:
+      return RunHealthcheck(line.healthcheck);
+    case Command::kConfigPrint:
+      return RunConfigPrint(line.effective, line.json);
+    case Command::kConfigValidate:
+      return RunConfigValidate();
+    case Command::kConfigDocs:
+      return RunConfigDocs();
+    case Command::kVersion:
+      return RunVersion();
   }
-  return 2;
+  return ExitCode::kUsage;
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  const std::variant<CommandLine, ExitText> parsed =
+      ParseCommandLine(arguments, ProcessEnvironment());
+  if (const auto* exit_text = std::get_if<ExitText>(&parsed)) {
+    if (exit_text->status != 0) {
+      std::cerr << exit_text->text << std::flush;
+      return exit_text->status;
+    }
+    return static_cast<int>(Print(exit_text->text));
+  }
+  return static_cast<int>(Run(std::get<CommandLine>(parsed)));
 }
 
 }  // namespace

@@ -2,27 +2,31 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
+#include <memory>
 #include <utility>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/strip.h"
-#include "server/app/tuning.h"
+#include "server/app/address.h"
+#include "server/app/contradiction.h"
+#include "server/app/exit_code.h"
+#include "server/app/setting_table.h"
 
 namespace idempotency {
 namespace {
 
-std::string EnvironmentName(absl::string_view name) {
-  return absl::StrCat("IDEMPOTENCY_",
-                      absl::AsciiStrToUpper(absl::StrReplaceAll(name, {{"-", "_"}})));
+ExitText Mistakes(const std::vector<std::string>& texts) {
+  ExitText exit_text{static_cast<int>(ExitCode::kUsage), ""};
+  for (const std::string& text : texts) {
+    absl::StrAppend(&exit_text.text, "idempotencyd: ", text, "\n");
+  }
+  return exit_text;
 }
 
-ExitText Mistake(absl::string_view text) { return {2, absl::StrCat("idempotencyd: ", text, "\n")}; }
+ExitText Mistake(absl::string_view text) { return Mistakes({std::string(text)}); }
 
 // --queue_max_bytes=1 as --queue-max-bytes=1.
 std::string WithDashes(const std::string& argument) {
@@ -31,114 +35,6 @@ std::string WithDashes(const std::string& argument) {
   std::string flag = argument.substr(0, end);
   std::replace(flag.begin(), flag.end(), '_', '-');
   return flag + argument.substr(end);
-}
-
-// What the flags of one subcommand are written into before it is known whether they are good.
-struct Raw {
-  std::string durability;
-  std::string log_level;
-  bool insecure = false;
-  bool unsafe_test_bounds = false;
-  // By the tunable's name.
-  std::map<std::string, std::string> tunables;
-};
-
-CLI::Option* AddText(CLI::App* app, const std::string& name, std::string& value,
-                     const std::string& meaning) {
-  return app->add_option(absl::StrCat("--", name), value, meaning)
-      ->envname(EnvironmentName(name))
-      // Given twice, as by a wrapper's defaults and a person: the last one counts.
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-}
-
-void AddDatabaseUrl(CLI::App* app, Settings& settings) {
-  AddText(app, "database-url", settings.database_url,
-          "PostgreSQL, as libpq's URI or keyword=value pairs; several hosts may be named. Keep the "
-          "password out of the command line: use the variable, or a passfile");
-}
-
-void AddServing(CLI::App* app, CommandLine& line, Raw& raw, const std::string& log_level) {
-  app->add_option_function<std::string>(
-         "--listen",
-         [&line](const std::string& address) {
-           line.settings.listen = address;
-           line.dev.is_listen_given = true;
-         },
-         "host:port to listen on; port 0 is a free one")
-      ->envname("IDEMPOTENCY_LISTEN");
-  AddText(app, "log-level", raw.log_level,
-          absl::StrCat("debug, info, warn or error (", log_level,
-                       "); takeovers, conflicts and the like are always written"));
-  raw.log_level = log_level;
-  for (const Tunable& tunable : Tunables(&line.settings)) {
-    const std::string meaning =
-        absl::StrCat(tunable.meaning, " (", ValueText(tunable), "; ", BoundsText(tunable), ")");
-    AddText(app, tunable.name, raw.tunables[tunable.name], meaning)
-        ->type_name(tunable.span != nullptr ? "SPAN" : "NUMBER");
-  }
-  app->add_flag("--unsafe-test-bounds", raw.unsafe_test_bounds,
-                "FOR TESTS ONLY: the settings above may be shorter than is safe with money");
-}
-
-// Moves what was given into the settings.
-std::optional<ExitText> Settle(CommandLine& line, const Raw& raw) {
-  const std::optional<LogLevel> level = ParseLogLevel(raw.log_level);
-  if (!level.has_value()) return Mistake("--log-level: must be debug, info, warn or error");
-  line.settings.log_level = *level;
-  for (const Tunable& tunable : Tunables(&line.settings)) {
-    const std::string& text = raw.tunables.at(tunable.name);
-    if (text.empty()) continue;
-    const absl::Status set = SetFromText(tunable, text, raw.unsafe_test_bounds);
-    if (!set.ok()) {
-      return Mistake(absl::StrCat("--", tunable.name, " (", EnvironmentName(tunable.name),
-                                  "): ", set.message()));
-    }
-  }
-  const absl::Status together = CheckTogether(line.settings);
-  if (!together.ok()) return Mistake(together.message());
-  line.settings.engine.policy.shortest_lease = line.settings.bounds.lease.shortest;
-  return std::nullopt;
-}
-
-std::optional<ExitText> CheckServe(const CommandLine& line, const Raw& raw) {
-  if (raw.durability.empty()) {
-    return Mistake(
-        "--durability: say how durable an answer is: --durability=local means the primary's own "
-        "disk, and a standby that is promoted may have lost it");
-  }
-  if (raw.durability == "replicated") {
-    return Mistake("--durability: replicated is not in this version; local is");
-  }
-  if (raw.durability != "local") return Mistake("--durability: must be local");
-  if (!raw.insecure) {
-    return Mistake(
-        "--insecure: this version has no authentication: whoever reaches the port may do "
-        "everything. Say --insecure if the network is trusted");
-  }
-  if (line.settings.database_url.empty()) {
-    return Mistake("--database-url (IDEMPOTENCY_DATABASE_URL): is required");
-  }
-  return std::nullopt;
-}
-
-bool IsLoopback(absl::string_view address) {
-  const absl::string_view host = address.substr(0, address.rfind(':'));
-  // By number, or by the one name that is always this machine's: 127.example.com may be anybody's.
-  return host == "localhost" || host == "[::1]" ||
-         (absl::StartsWith(host, "127.") &&
-          host.find_first_not_of("0123456789.") == absl::string_view::npos);
-}
-
-std::optional<ExitText> CheckDev(const CommandLine& line) {
-  if (!IsLoopback(line.settings.listen)) {
-    return Mistake(
-        "--listen: dev has no authentication and listens on loopback only, such as "
-        "127.0.0.1:50051");
-  }
-  if (line.dev.ephemeral && !line.dev.directory.empty()) {
-    return Mistake("--ephemeral: keeps nothing, so --directory does not go with it");
-  }
-  return std::nullopt;
 }
 
 // An argument that nobody asked for, without what may be a secret: of a flag its name, of anything
@@ -153,6 +49,127 @@ std::string Unexpected(const std::string& argument) {
   return "an argument that is no flag (it is not repeated here: it may hold a password)";
 }
 
+std::string HelpOf(const SettingRow& row) {
+  std::string help = row.meaning;
+  const std::string bounds = BoundsText(row);
+  // A default address is worth knowing, a secret has none.
+  absl::StrAppend(&help, " (", row.is_secret ? "" : ValueText(row));
+  if (!bounds.empty()) absl::StrAppend(&help, help.back() == '(' ? "" : "; ", bounds);
+  if (row.in_environment) {
+    absl::StrAppend(&help, help.back() == '(' ? "" : "; ", VariableOf(row.name));
+  }
+  absl::StrAppend(&help, ")");
+  return absl::EndsWith(help, " ()") ? row.meaning : help;
+}
+
+std::string TypeName(const SettingRow& row) {
+  if (row.span != nullptr) return "SPAN";
+  if (row.size != nullptr || row.number != nullptr) return "NUMBER";
+  return row.file_of.empty() && row.name != kConfigSetting ? "TEXT" : "FILE";
+}
+
+// The flags of one command that are settings, before it is known whether their values are good.
+class SettingFlags {
+ public:
+  // Adds those of `commands`; their defaults, for the help, are `settings`'.
+  SettingFlags(CLI::App* app, CommandSet commands, Settings* settings) {
+    for (const SettingRow& row : SettingTable(settings)) {
+      if ((row.commands & commands) == 0) continue;
+      flags_.push_back(std::make_unique<Flag>());
+      Flag& flag = *flags_.back();
+      flag.name = row.name;
+      flag.is_toggle = row.toggle != nullptr;
+      if (flag.is_toggle) {
+        flag.option = app->add_flag(FlagOf(row.name), flag.toggle, HelpOf(row));
+      } else {
+        flag.option = app->add_option(FlagOf(row.name), flag.text, HelpOf(row));
+        flag.option->type_name(TypeName(row));
+      }
+      // Given twice, as by a wrapper's defaults and a person: the last one counts.
+      flag.option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    }
+  }
+
+  std::map<std::string, std::string> Given() const {
+    std::map<std::string, std::string> given;
+    for (const auto& flag : flags_) {
+      if (flag->option->count() == 0) continue;
+      given[flag->name] = !flag->is_toggle ? flag->text : flag->toggle ? "true" : "false";
+    }
+    return given;
+  }
+
+ private:
+  struct Flag {
+    std::string name;
+    CLI::Option* option = nullptr;
+    bool is_toggle = false;
+    std::string text;
+    bool toggle = false;
+  };
+  // They stay where CLI11 writes to.
+  std::vector<std::unique_ptr<Flag>> flags_;
+};
+
+// Every command with its own arguments; settings are added by SettingFlags.
+struct Commands {
+  CLI::App app{"Idempotency keys for payment systems, over gRPC and PostgreSQL", "idempotencyd"};
+  CLI::App* serve = app.add_subcommand("serve", "run a replica on your PostgreSQL");
+  CLI::App* dev =
+      app.add_subcommand("dev", "try it: on a private PostgreSQL, on this machine only");
+  CLI::App* migrate = app.add_subcommand("migrate", "bring the database's schema to this version");
+  CLI::App* healthcheck = app.add_subcommand(
+      "healthcheck", "ask a replica on this machine whether it serves: for container probes");
+  CLI::App* config = app.add_subcommand("config", "the configuration that serve would run with");
+  CLI::App* config_print =
+      config->add_subcommand("print", "each value and where it comes from, secrets masked");
+  CLI::App* config_validate =
+      config->add_subcommand("validate", "run every check of serve's, without connecting");
+  CLI::App* config_docs = config->add_subcommand("docs", "print docs/configuration.md");
+  CLI::App* version = app.add_subcommand("version", "print the version");
+
+  DevSettings dev_settings;
+  std::string healthcheck_address;
+  std::string healthcheck_timeout;
+  std::string format = "text";
+
+  Commands() {
+    app.require_subcommand(1);
+    dev->add_flag("--ephemeral", dev_settings.ephemeral, "forget everything at the end");
+    dev->add_option("--directory", dev_settings.directory,
+                    "where the private PostgreSQL keeps its data");
+    config->require_subcommand(1);
+    for (CLI::App* const sub : {config_print, config_validate, config_docs}) {
+      sub->fallthrough();
+    }
+    healthcheck
+        ->add_option("--address", healthcheck_address,
+                     "host:port of the replica (the listen setting, any address over loopback)")
+        ->type_name("TEXT");
+    healthcheck
+        ->add_option("--timeout", healthcheck_timeout, "for the whole of it (3s; 100ms to 1m)")
+        ->type_name("SPAN");
+    config_print->add_option("--format", format, "text or json (text)");
+  }
+
+  // Of the command that was named: what is its own, then what it has from the one around it.
+  std::string Help() const {
+    std::string help;
+    std::string name;
+    for (const CLI::App* named = &app; named != nullptr;) {
+      absl::StrAppend(&name, name.empty() ? "" : " ", named->get_name());
+      const std::vector<CLI::App*> inner = named->get_subcommands();
+      const bool is_whole = named != &app || inner.empty();
+      if (is_whole) {
+        help = absl::StrCat(
+            named->get_formatter()->make_help(named, name, CLI::AppFormatMode::Normal), help);
+      }
+      named = inner.empty() ? nullptr : inner.front();
+    }
+    return absl::StrCat(help, "\n", ExitCodesHelp());
+  }
+};
+
 // In our own words: the parser's repeat values.
 std::string Describe(const CLI::ParseError& error, const CLI::App& app) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
@@ -166,75 +183,118 @@ std::string Describe(const CLI::ParseError& error, const CLI::App& app) {
   }
   // Only these are parsed by it; all others it takes as text.
   return "--insecure, --ephemeral and --unsafe-test-bounds: each is given alone, or is true or "
-         "false";
+         "false; --from is a number";
+}
+
+// Which settings a command checks beyond each value's own bounds.
+CommandSet CheckedAs(Command command) {
+  switch (command) {
+    case Command::kServe:
+    case Command::kConfigValidate:
+      return kServeCommand;
+    case Command::kDev:
+      return kDevCommand;
+    case Command::kMigrate:
+      return kMigrateCommand;
+    default:
+      return 0;
+  }
+}
+
+Command CommandOf(const Commands& commands) {
+  const std::pair<const CLI::App*, Command> all[] = {
+      {commands.serve, Command::kServe},
+      {commands.dev, Command::kDev},
+      {commands.migrate, Command::kMigrate},
+      {commands.healthcheck, Command::kHealthcheck},
+      {commands.config_print, Command::kConfigPrint},
+      {commands.config_validate, Command::kConfigValidate},
+      {commands.config_docs, Command::kConfigDocs},
+  };
+  for (const auto& [app, command] : all) {
+    if (app->parsed()) return command;
+  }
+  return Command::kVersion;
+}
+
+// What the commands' own arguments must be. An empty text: all is well.
+std::string CheckArguments(const Commands& commands, CommandLine* line) {
+  line->dev = commands.dev_settings;
+  line->json = commands.format == "json";
+  if (line->dev.ephemeral && !line->dev.directory.empty()) {
+    return "--ephemeral: keeps nothing, so --directory does not go with it";
+  }
+  if (commands.format != "text" && commands.format != "json") {
+    return "--format: must be text or json";
+  }
+  if (line->command != Command::kHealthcheck) return "";
+  const bool is_given = !commands.healthcheck_address.empty();
+  const absl::StatusOr<std::string> address =
+      DialAddress(is_given ? commands.healthcheck_address : line->settings.listen);
+  if (!address.ok()) {
+    return absl::StrCat(is_given ? "--address: " : "listen: ", address.status().message());
+  }
+  line->healthcheck.address = *address;
+  if (commands.healthcheck_timeout.empty()) return "";
+  absl::Duration& timeout = line->healthcheck.timeout;
+  if (!absl::ParseDuration(commands.healthcheck_timeout, &timeout) ||
+      timeout < absl::Milliseconds(100) || timeout > absl::Minutes(1)) {
+    return "--timeout: must be a span such as 3s: 100ms to 1m";
+  }
+  return "";
 }
 
 }  // namespace
 
-std::variant<CommandLine, ExitText> ParseCommandLine(const std::vector<std::string>& arguments) {
-  CommandLine line;
-  Raw serve_raw;
-  Raw dev_raw;
-  CommandLine dev_line;
-  dev_line.command = Command::kDev;
-  // Nobody's load balancer watches a developer's machine.
-  dev_line.settings.drain_delay = absl::ZeroDuration();
+std::variant<CommandLine, ExitText> ParseCommandLine(const std::vector<std::string>& arguments,
+                                                     const Environment& environment) {
+  Settings defaults;
+  Settings dev_defaults = DevDefaults();
 
-  CLI::App app("Idempotency keys for payment systems, over gRPC and PostgreSQL", "idempotencyd");
-  app.require_subcommand(1);
-  CLI::App* const serve = app.add_subcommand("serve", "run a replica on your PostgreSQL");
-  AddDatabaseUrl(serve, line.settings);
-  AddText(serve, "durability", serve_raw.durability,
-          "required: what an answer has waited for; local: the primary's own disk");
-  serve
-      ->add_flag("--insecure", serve_raw.insecure,
-                 "required in this version: without authentication and encryption")
-      ->envname("IDEMPOTENCY_INSECURE");
-  AddServing(serve, line, serve_raw, "info");
-
-  CLI::App* const dev =
-      app.add_subcommand("dev", "try it: on a private PostgreSQL, on this machine only");
-  dev->add_flag("--ephemeral", dev_line.dev.ephemeral, "forget everything at the end");
-  dev->add_option("--directory", dev_line.dev.directory,
-                  "where the private PostgreSQL keeps its data");
-  AddServing(dev, dev_line, dev_raw, "warn");
-
-  CLI::App* const migrate =
-      app.add_subcommand("migrate", "bring the database's schema to this version");
-  std::string migrate_url;
-  Settings migrate_settings;
-  AddDatabaseUrl(migrate, migrate_settings);
-  CLI::App* const version = app.add_subcommand("version", "print the version");
+  Commands commands;
+  const SettingFlags serve_flags(commands.serve, kServeCommand, &defaults);
+  const SettingFlags dev_flags(commands.dev, kDevCommand, &dev_defaults);
+  const SettingFlags migrate_flags(commands.migrate, kMigrateCommand, &defaults);
+  const SettingFlags healthcheck_flags(commands.healthcheck, kHealthcheckCommand, &defaults);
+  const SettingFlags config_flags(commands.config, kServeCommand, &defaults);
 
   std::vector<std::string> reversed(arguments.size());
   std::transform(arguments.rbegin(), arguments.rend(), reversed.begin(), WithDashes);
-  try {
-    app.parse(reversed);
-  } catch (const CLI::CallForHelp&) {
-    const std::vector<CLI::App*> chosen = app.get_subcommands();
-    return ExitText{0, chosen.empty() ? app.help() : chosen.front()->help("idempotencyd")};
-  } catch (const CLI::ParseError& error) {
-    return Mistake(absl::StrCat(Describe(error, app), "\nRun with --help for what there is."));
-  }
-  std::optional<ExitText> mistake;
-  if (serve->parsed()) {
-    line.command = Command::kServe;
-    mistake = CheckServe(line, serve_raw);
-    if (!mistake.has_value()) mistake = Settle(line, serve_raw);
-  } else if (dev->parsed()) {
-    mistake = CheckDev(dev_line);
-    if (!mistake.has_value()) mistake = Settle(dev_line, dev_raw);
-    line = std::move(dev_line);
-  } else if (migrate->parsed()) {
-    line.command = Command::kMigrate;
-    line.settings.database_url = migrate_settings.database_url;
-    if (line.settings.database_url.empty()) {
-      mistake = Mistake("--database-url (IDEMPOTENCY_DATABASE_URL): is required");
+  for (const std::string& argument : reversed) {
+    // CLI11 would take the next argument for the value.
+    if (absl::StartsWith(argument, "--") && argument.find('=') == argument.size() - 1) {
+      return Mistake(absl::StrCat(Unexpected(argument), ": must not be empty"));
     }
-  } else if (version->parsed()) {
-    line.command = Command::kVersion;
   }
-  if (mistake.has_value()) return *std::move(mistake);
+  try {
+    commands.app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    return ExitText{0, commands.Help()};
+  } catch (const CLI::ParseError& error) {
+    return Mistake(
+        absl::StrCat(Describe(error, commands.app), "\nRun with --help for what there is."));
+  }
+
+  CommandLine line;
+  line.command = CommandOf(commands);
+  // They need no configuration, and must work beside a broken one.
+  if (line.command == Command::kVersion || line.command == Command::kConfigDocs) return line;
+  std::map<std::string, std::string> flags;
+  for (const SettingFlags* const some :
+       {&serve_flags, &dev_flags, &migrate_flags, &healthcheck_flags, &config_flags}) {
+    flags.merge(some->Given());
+  }
+  Configuration configuration =
+      Configure(line.command == Command::kDev ? dev_defaults : defaults, flags, environment);
+  if (configuration.mistakes.empty()) {
+    configuration.mistakes = CheckFor(CheckedAs(line.command), configuration);
+  }
+  if (!configuration.mistakes.empty()) return Mistakes(configuration.mistakes);
+  line.settings = std::move(configuration.settings);
+  line.effective = std::move(configuration.effective);
+  const std::string mistake = CheckArguments(commands, &line);
+  if (!mistake.empty()) return Mistake(mistake);
+  line.dev.is_listen_given = IsGiven(line.effective, kListenSetting);
   return line;
 }
 

@@ -8,7 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "server/app/config_docs.h"
 #include "server/app/dev_lines.h"
+#include "server/app/healthcheck.h"
 #include "server/app/private_postgres.h"
 #include "server/app/replica.h"
 #include "server/base/log.h"
@@ -20,9 +22,18 @@
 namespace idempotency {
 namespace {
 
-int Fail(const absl::Status& status) {
+ExitCode Fail(const absl::Status& status) {
   std::cerr << "idempotencyd: " << status.message() << std::endl;
-  return 1;
+  return ExitCode::kFailure;
+}
+
+// The settings that somebody has set, a line each: what an operator needs beside the defaults.
+void LogSettings(const std::vector<EffectiveSetting>& effective, Log* log) {
+  for (const EffectiveSetting& setting : effective) {
+    if (setting.source == kDefaultSource) continue;
+    log->Info("setting",
+              {{"name", setting.name}, {"value", setting.value}, {"source", setting.source}});
+  }
 }
 
 // The address asked for; if nobody asked for one and the usual one is taken, a free port.
@@ -69,10 +80,19 @@ absl::Status ServeDev(Settings settings, const DevSettings& dev, PrivatePostgres
 
 }  // namespace
 
-int RunServe(const Settings& settings, StopSignal* stop) {
+ExitCode Print(const std::string& text) {
+  std::cout << text << std::flush;
+  if (std::cout) return ExitCode::kOk;
+  return Fail(absl::UnavailableError("standard output takes no more; what was printed is cut off"));
+}
+
+ExitCode RunServe(const Settings& settings, const std::vector<EffectiveSetting>& effective,
+                  StopSignal* stop) {
   Metrics metrics;
   Log log({.level = settings.log_level, .metrics = &metrics});
-  log.Info("starting", {{"version", IDEMPOTENCY_VERSION}, {"durability", "local"}});
+  const StopSignal::LastWords last_words(stop, [&log] { log.Stop(); });
+  log.Info("starting", {{"version", IDEMPOTENCY_VERSION}, {"durability", settings.durability}});
+  LogSettings(effective, &log);
   // There is no other way yet: without --insecure the options are refused.
   log.Warn("insecure", {{"detail",
                          "no authentication and no encryption: whoever reaches the port may do "
@@ -82,12 +102,13 @@ int RunServe(const Settings& settings, StopSignal* stop) {
   if (!replica.ok()) return Fail(replica.status());
   stop->Wait();
   (*replica)->Stop(settings.drain_delay);
-  return 0;
+  return ExitCode::kOk;
 }
 
-int RunDev(Settings settings, const DevSettings& dev, StopSignal* stop) {
+ExitCode RunDev(Settings settings, const DevSettings& dev, StopSignal* stop) {
   Metrics metrics;
   Log log({.level = settings.log_level, .metrics = &metrics});
+  const StopSignal::LastWords last_words(stop, [&log] { log.Stop(); });
   std::cout << "Starting a private PostgreSQL; the first time takes a few seconds." << std::endl;
   PrivatePostgresOptions options;
   options.directory = dev.directory;
@@ -98,21 +119,31 @@ int RunDev(Settings settings, const DevSettings& dev, StopSignal* stop) {
   const absl::Status stopped = (*postgres)->Stop();
   if (!served.ok()) return Fail(served);
   if (!stopped.ok()) return Fail(stopped);
-  return 0;
+  return ExitCode::kOk;
 }
 
-int RunMigrate(const Settings& settings) {
+ExitCode RunMigrate(const Settings& settings) {
   const absl::Status migrated = Migrate(settings.database_url);
   if (!migrated.ok()) return Fail(migrated);
   const absl::StatusOr<int> version = SchemaVersion(settings.database_url);
   if (!version.ok()) return Fail(version.status());
-  std::cout << "The schema is at version " << *version << "." << std::endl;
-  return 0;
+  return Print(absl::StrCat("The schema is at version ", *version, ".\n"));
 }
 
-int RunVersion() {
-  std::cout << "idempotencyd " << IDEMPOTENCY_VERSION << std::endl;
-  return 0;
+ExitCode RunHealthcheck(const HealthcheckArguments& arguments) {
+  const absl::Status healthy = CheckHealth(arguments.address, arguments.timeout);
+  if (!healthy.ok()) return Fail(healthy);
+  return Print(absl::StrCat(arguments.address, ": SERVING\n"));
 }
+
+ExitCode RunConfigPrint(const std::vector<EffectiveSetting>& effective, bool json) {
+  return Print(json ? EffectiveJson(effective) : EffectiveText(effective));
+}
+
+ExitCode RunConfigValidate() { return Print("The configuration is valid.\n"); }
+
+ExitCode RunConfigDocs() { return Print(ConfigurationPage()); }
+
+ExitCode RunVersion() { return Print(absl::StrCat("idempotencyd ", IDEMPOTENCY_VERSION, "\n")); }
 
 }  // namespace idempotency

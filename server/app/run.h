@@ -1,21 +1,45 @@
-// The subcommands. Each returns the process's exit status: 0, 1 after a failure that was printed to
-// stderr.
+// The commands. Each returns the process's exit status: a failure was printed to stderr, and what
+// is printed to stdout is complete when it returns kOk.
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "server/app/config_view.h"
+#include "server/app/exit_code.h"
+#include "server/app/options.h"
 #include "server/app/settings.h"
 #include "server/app/stop_signal.h"
 
 namespace idempotency {
 
-// Runs a replica until a stop signal. Starts also while the database is away.
-int RunServe(const Settings& settings, StopSignal* stop);
+// Writes the text to stdout, whole, or fails: a script or a page that is cut off must not look like
+// a whole one.
+ExitCode Print(const std::string& text);
+
+// Runs a replica until a stop signal. Starts also while the database is away. `effective` is what
+// the replica shows of its settings.
+ExitCode RunServe(const Settings& settings, const std::vector<EffectiveSetting>& effective,
+                  StopSignal* stop);
 
 // Runs a replica on a private PostgreSQL until a stop signal, and prints lines to paste to stdout.
-int RunDev(Settings settings, const DevSettings& dev, StopSignal* stop);
+ExitCode RunDev(Settings settings, const DevSettings& dev, StopSignal* stop);
 
 // Brings the schema to this version.
-int RunMigrate(const Settings& settings);
+ExitCode RunMigrate(const Settings& settings);
 
-int RunVersion();
+// Asks whether the replica serves.
+ExitCode RunHealthcheck(const HealthcheckArguments& arguments);
+
+// Prints the effective settings.
+ExitCode RunConfigPrint(const std::vector<EffectiveSetting>& effective, bool json);
+
+// Says that the configuration is valid: the command line was, or this is not called.
+ExitCode RunConfigValidate();
+
+// Prints docs/configuration.md.
+ExitCode RunConfigDocs();
+
+ExitCode RunVersion();
 
 }  // namespace idempotency

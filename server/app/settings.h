@@ -1,5 +1,5 @@
-// Everything that can be set about a replica, as plain values. options.h fills it from flags and
-// environment.
+// Everything that can be set about a replica, as plain values. setting_table.h names each, and
+// configuration.h fills them from flags, environment and file.
 #pragma once
 
 #include <string>
@@ -14,14 +14,23 @@ namespace idempotency {
 struct Settings {
   // host:port; port 0 is a free one.
   std::string listen = "127.0.0.1:50051";
-  // libpq's URI or keyword=value pairs. May hold a password: never logged.
+  // libpq's URI or keyword=value pairs. Empty: libpq's own variables name the database. May hold a
+  // password: never logged.
   std::string database_url;
+  // One of the table's choices; empty: not said.
+  std::string durability;
+  // Without authentication and encryption.
+  bool insecure = false;
   LogLevel log_level = LogLevel::kInfo;
   // Its policy's shortest_lease is bounds.lease.shortest.
   EngineOptions engine;
   RequestBounds bounds;
   // Between saying NOT_SERVING and refusing calls: as long as load balancers take to notice.
   absl::Duration drain_delay = absl::Seconds(5);
+  // For tests: the table's lower bounds do not hold.
+  bool unsafe_test_bounds = false;
+  // The configuration file's path; empty: none.
+  std::string config_file;
 };
 
 // What only `idempotencyd dev` has.

@@ -1,7 +1,5 @@
 #include "server/app/options.h"
 
-#include <stdlib.h>
-
 #include <string>
 #include <utility>
 #include <variant>
@@ -10,7 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/app/tuning.h"
+#include "server/app/config_view.h"
+#include "server/app/exit_code.h"
+#include "server/app/setting_row.h"
+#include "server/app/setting_table.h"
 #include "server/engine/call.h"
 #include "server/record/limit.h"
 
@@ -30,8 +31,8 @@ std::vector<std::string> Serve(std::vector<std::string> more) {
 }
 
 // REQUIRES: the arguments are good.
-CommandLine Parsed(const std::vector<std::string>& arguments) {
-  auto parsed = ParseCommandLine(arguments);
+CommandLine Parsed(const std::vector<std::string>& arguments, const Environment& environment = {}) {
+  auto parsed = ParseCommandLine(arguments, environment);
   if (const auto* text = std::get_if<ExitText>(&parsed)) {
     ADD_FAILURE() << text->text;
     return {};
@@ -40,8 +41,8 @@ CommandLine Parsed(const std::vector<std::string>& arguments) {
 }
 
 // REQUIRES: the arguments are not to run anything.
-ExitText Refused(const std::vector<std::string>& arguments) {
-  auto parsed = ParseCommandLine(arguments);
+ExitText Refused(const std::vector<std::string>& arguments, const Environment& environment = {}) {
+  auto parsed = ParseCommandLine(arguments, environment);
   if (std::holds_alternative<CommandLine>(parsed)) {
     ADD_FAILURE() << "was taken";
     return {};
@@ -49,26 +50,16 @@ ExitText Refused(const std::vector<std::string>& arguments) {
   return std::get<ExitText>(std::move(parsed));
 }
 
-// An environment variable for the length of a test.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-
- private:
-  const char* const name_;
-};
-
 TEST(Options, ServeNeedsToBeToldTheDurability) {
   const ExitText refused = Refused({"serve", "--insecure", kUrl});
   EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.text, HasSubstr("--durability"));
 }
 
-TEST(Options, ReplicatedIsNotInThisVersion) {
-  const ExitText refused = Refused({"serve", "--insecure", kUrl, "--durability=replicated"});
+TEST(Options, AnUnknownDurabilityIsRefusedWithThoseThereAre) {
+  const ExitText refused = Refused({"serve", "--insecure", kUrl, "--durability=eternal"});
   EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.text, HasSubstr("not in this version"));
+  EXPECT_THAT(refused.text, AllOf(HasSubstr("--durability"), HasSubstr("must be local")));
 }
 
 TEST(Options, ServeNeedsToBeToldInsecure) {
@@ -96,35 +87,38 @@ TEST(Options, ServeHasSafeDefaults) {
 
 TEST(Options, EverySettingTakesItsDefaultFromTheCommandLine) {
   Settings defaults;
-  for (const Tunable& tunable : Tunables(&defaults)) {
-    SCOPED_TRACE(tunable.name);
-    (void)Parsed(Serve({"--" + tunable.name + "=" + ValueText(tunable)}));
+  for (const SettingRow& row : SettingTable(&defaults)) {
+    SCOPED_TRACE(row.name);
+    const std::string text = ValueText(row);
+    if (text.empty() || (row.commands & kServeCommand) == 0 || row.name == "insecure") continue;
+    (void)Parsed(Serve({absl::StrCat(FlagOf(row.name), "=", text)}));
   }
 }
 
-TEST(Options, EverySettingIsRefusedOutOfItsBoundsAndNamed) {
+TEST(Options, EverySpanAndNumberIsRefusedOutOfItsBoundsAndNamed) {
   Settings defaults;
-  for (const Tunable& tunable : Tunables(&defaults)) {
-    SCOPED_TRACE(tunable.name);
+  for (const SettingRow& row : SettingTable(&defaults)) {
+    SCOPED_TRACE(row.name);
+    if (row.span == nullptr && row.size == nullptr && row.number == nullptr) continue;
     for (const std::string value : {"-1", "-1s", "x", "999999999999", "99999h", "inf"}) {
-      const ExitText refused = Refused(Serve({"--" + tunable.name + "=" + value}));
+      const ExitText refused = Refused(Serve({absl::StrCat(FlagOf(row.name), "=", value)}));
       EXPECT_EQ(refused.status, 2);
-      EXPECT_THAT(refused.text, HasSubstr("--" + tunable.name));
+      EXPECT_THAT(refused.text, AllOf(HasSubstr(FlagOf(row.name)), HasSubstr(row.name),
+                                      HasSubstr(BoundsText(row))));
     }
   }
 }
 
 TEST(Options, ASettingIsTakenFromTheEnvironment) {
-  const Variable variable("IDEMPOTENCY_REPLAY_WINDOW", "2h");
-  const Variable url("IDEMPOTENCY_DATABASE_URL", "host=other");
-  const CommandLine line = Parsed({"serve", "--insecure", "--durability=local"});
+  const CommandLine line =
+      Parsed({"serve", "--insecure", "--durability=local"},
+             {{"IDEMPOTENCY_REPLAY_WINDOW", "2h"}, {"IDEMPOTENCY_DATABASE_URL", "host=other"}});
   EXPECT_EQ(line.settings.engine.policy.replay_window, absl::Hours(2));
   EXPECT_EQ(line.settings.database_url, "host=other");
 }
 
 TEST(Options, AFlagWinsOverTheEnvironment) {
-  const Variable variable("IDEMPOTENCY_LANES", "5");
-  EXPECT_EQ(Parsed(Serve({"--lanes=3"})).settings.engine.lanes, 3);
+  EXPECT_EQ(Parsed(Serve({"--lanes=3"}), {{"IDEMPOTENCY_LANES", "5"}}).settings.engine.lanes, 3);
 }
 
 TEST(Options, TheLastOfTwoFlagsWins) {
@@ -136,8 +130,8 @@ TEST(Options, UnderscoresAreDashes) {
 }
 
 TEST(Options, AWrongVariableIsNamed) {
-  const Variable variable("IDEMPOTENCY_SKEW_MARGIN", "soon");
-  EXPECT_THAT(Refused(Serve({})).text, HasSubstr("IDEMPOTENCY_SKEW_MARGIN"));
+  EXPECT_THAT(Refused(Serve({}), {{"IDEMPOTENCY_SKEW_MARGIN", "soon"}}).text,
+              HasSubstr("IDEMPOTENCY_SKEW_MARGIN"));
 }
 
 TEST(Options, TheReplayWindowIsAtLeastTenMinutes) {
@@ -155,9 +149,11 @@ TEST(Options, TestsMayGoBelowTheBounds) {
 }
 
 TEST(Options, TheDefaultLiesBetweenItsBounds) {
-  EXPECT_THAT(Refused(Serve({"--ttl-max=23h"})).text, HasSubstr("--ttl-default"));
+  EXPECT_THAT(Refused(Serve({"--ttl-max=23h"})).text,
+              AllOf(HasSubstr("--ttl-max"), HasSubstr("ttl.default (default: 24h)")));
+  EXPECT_EQ(Parsed(Serve({"--ttl-max=24h"})).settings.bounds.ttl.longest, absl::Hours(24));
   EXPECT_THAT(Refused(Serve({"--lease-min-duration=2m"})).text,
-              HasSubstr("--lease-default-duration"));
+              AllOf(HasSubstr("--lease-min-duration"), HasSubstr("lease.default_duration")));
 }
 
 TEST(Options, WaitsAreAtMostHalfOfTheCalls) {
@@ -187,7 +183,7 @@ TEST(Options, EveryLaneQueuesAtLeastFourCalls) {
   EXPECT_EQ(Parsed(Serve({"--lanes=20", "--queue-max-items=80"})).settings.engine.queue_max_items,
             80u);
   EXPECT_THAT(Refused(Serve({"--lanes=20", "--queue-max-items=79"})).text,
-              AllOf(HasSubstr("--queue-max-items"), HasSubstr("--lanes"), HasSubstr("80")));
+              AllOf(HasSubstr("--queue-max-items"), HasSubstr("--lanes"), HasSubstr(": 80")));
 }
 
 TEST(Options, TheLargestCompleteFitsIntoALanesReservedQuarter) {
@@ -197,7 +193,7 @@ TEST(Options, TheLargestCompleteFitsIntoALanesReservedQuarter) {
             bound);
   EXPECT_THAT(Refused(Serve({"--lanes=64", absl::StrCat("--queue-max-bytes=", bound - 1)})).text,
               AllOf(HasSubstr("--queue-max-bytes"), HasSubstr("--lanes"),
-                    HasSubstr("--outcome-max-body-bytes"), HasSubstr(absl::StrCat(bound))));
+                    HasSubstr("outcome.max_body_bytes"), HasSubstr(absl::StrCat(bound))));
 }
 
 TEST(Options, AnUnknownFlagIsNamed) {
@@ -241,9 +237,9 @@ TEST(Options, AnArgumentThatIsNoFlagIsNotRepeated) {
 TEST(Options, AValueOfASwitchIsNotRepeated) {
   EXPECT_THAT(Refused(Serve({"--unsafe-test-bounds=hunter2"})).text,
               AllOf(HasSubstr("--unsafe-test-bounds"), Not(HasSubstr("hunter2"))));
-  const Variable variable("IDEMPOTENCY_INSECURE", "hunter2");
-  EXPECT_THAT(Refused({"serve", "--durability=local", kUrl}).text,
-              AllOf(HasSubstr("--insecure"), Not(HasSubstr("hunter2"))));
+  EXPECT_THAT(
+      Refused({"serve", "--durability=local", kUrl}, {{"IDEMPOTENCY_INSECURE", "hunter2"}}).text,
+      AllOf(HasSubstr("IDEMPOTENCY_INSECURE"), Not(HasSubstr("hunter2"))));
 }
 
 TEST(Options, WithoutASubcommandItSaysWhatThereIs) {
@@ -258,10 +254,94 @@ TEST(Options, HelpOfServeShowsEverySettingWithBoundAndVariable) {
   const ExitText help = Refused({"serve", "--help"});
   EXPECT_EQ(help.status, 0);
   Settings defaults;
-  for (const Tunable& tunable : Tunables(&defaults)) {
-    EXPECT_THAT(help.text, AllOf(HasSubstr("--" + tunable.name), HasSubstr(BoundsText(tunable))));
+  for (const SettingRow& row : SettingTable(&defaults)) {
+    EXPECT_THAT(help.text, AllOf(HasSubstr(FlagOf(row.name)), HasSubstr(BoundsText(row))));
+    if (row.in_environment) {
+      EXPECT_THAT(help.text, HasSubstr(VariableOf(row.name)));
+    }
   }
-  EXPECT_THAT(help.text, HasSubstr("IDEMPOTENCY_QUEUE_MAX_BYTES"));
+}
+
+TEST(Options, EveryHelpShowsTheExitCodes) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--help"}, {"serve", "--help"}, {"config", "print", "--help"}}) {
+    const ExitText help = Refused(arguments);
+    EXPECT_EQ(help.status, 0);
+    for (const ExitCodeText& code : ExitCodes()) {
+      EXPECT_THAT(help.text, HasSubstr(std::string(code.meaning)));
+    }
+  }
+}
+
+TEST(Options, HelpOfAnInnerCommandShowsWhatItHasFromTheOuterOne) {
+  EXPECT_THAT(Refused({"config", "print", "--help"}).text,
+              AllOf(HasSubstr("--format"), HasSubstr("--queue-max-bytes")));
+}
+
+TEST(Options, AFlagWithoutAValueIsRefused) {
+  for (const std::string flag : {"--lanes=", "--database-url=", "--listen="}) {
+    EXPECT_THAT(Refused(Serve({flag, "3"})).text,
+                AllOf(HasSubstr(flag.substr(0, flag.size() - 1)), HasSubstr("empty")));
+  }
+  EXPECT_THAT(Refused(Serve({"--lanes", ""})).text, HasSubstr("empty"));
+}
+
+TEST(Options, EveryMistakeIsNamedAtOnce) {
+  EXPECT_THAT(Refused(Serve({"--lanes=x", "--ttl-min=y"})).text,
+              AllOf(HasSubstr("--lanes"), HasSubstr("--ttl-min")));
+}
+
+TEST(Options, AMaximalLeaseBeyondTheTakeoverWindowIsRefused) {
+  EXPECT_THAT(Refused(Serve({"--takeover-window=59m"})).text,
+              AllOf(HasSubstr("lease.max_duration"), HasSubstr("--takeover-window")));
+  (void)Parsed(Serve({"--takeover-window=1h"}));
+}
+
+TEST(Options, ConfigPrintNeedsNothingAndShowsWhatServeWouldUse) {
+  const CommandLine line = Parsed({"config", "print", "--lanes=3"});
+  EXPECT_EQ(line.command, Command::kConfigPrint);
+  EXPECT_FALSE(line.json);
+  EXPECT_EQ(FindSetting(line.effective, "lanes")->value, "3");
+  EXPECT_TRUE(Parsed({"config", "print", "--format=json"}).json);
+  EXPECT_EQ(Refused({"config", "print", "--format=xml"}).status, 2);
+}
+
+TEST(Options, ConfigValidateChecksWhatServeChecks) {
+  EXPECT_EQ(Parsed({"config", "validate", "--insecure", "--durability=local", kUrl}).command,
+            Command::kConfigValidate);
+  EXPECT_THAT(Refused({"config", "validate", "--insecure", "--durability=local"}).text,
+              HasSubstr("--database-url"));
+  EXPECT_THAT(Refused({"config", "validate", kUrl, "--durability=local"}).text,
+              HasSubstr("--insecure"));
+  EXPECT_THAT(
+      Refused({"config", "validate", kUrl, "--insecure", "--durability=local", "--ttl-max=23h"})
+          .text,
+      HasSubstr("ttl.default"));
+}
+
+TEST(Options, HealthcheckAsksWhereServeListens) {
+  EXPECT_EQ(Parsed({"healthcheck"}).healthcheck.address, "127.0.0.1:50051");
+  EXPECT_EQ(Parsed({"healthcheck"}, {{"IDEMPOTENCY_LISTEN", "0.0.0.0:7"}}).healthcheck.address,
+            "127.0.0.1:7");
+  EXPECT_EQ(Parsed({"healthcheck", "--listen=[::]:7"}).healthcheck.address, "[::1]:7");
+  EXPECT_EQ(Parsed({"healthcheck", "--address=other:7"}).healthcheck.address, "other:7");
+}
+
+TEST(Options, HealthcheckNeedsAPort) {
+  const ExitText refused = Refused({"healthcheck", "--listen=127.0.0.1:0"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.text, HasSubstr("--address"));
+  EXPECT_EQ(Refused({"healthcheck", "--address=nowhere"}).status, 2);
+}
+
+TEST(Options, HealthcheckIsBounded) {
+  EXPECT_EQ(Parsed({"healthcheck"}).healthcheck.timeout, absl::Seconds(3));
+  EXPECT_EQ(Parsed({"healthcheck", "--timeout=100ms"}).healthcheck.timeout,
+            absl::Milliseconds(100));
+  EXPECT_EQ(Parsed({"healthcheck", "--timeout=1m"}).healthcheck.timeout, absl::Minutes(1));
+  for (const std::string timeout : {"99ms", "61s", "inf", "soon"}) {
+    EXPECT_THAT(Refused({"healthcheck", "--timeout=" + timeout}).text, HasSubstr("--timeout"));
+  }
 }
 
 TEST(Options, DevListensOnLoopbackOnly) {
