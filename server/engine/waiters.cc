@@ -66,7 +66,7 @@ void Waiters::SetLeaseEnd(KeyGroup& group, const BeginResult& told, absl::Durati
   group.told = told;
   group.told_at = now;
   const absl::Duration left =
-      told.record->lease_expires_at + policy_.skew_margin - told.now + kAfterLease;
+      LeaseOverAfter(*told.record, told.reading, policy_) - told.reading.now + kAfterLease;
   group.lease_over_at = now + std::max(left, kShortestPark);
   lease_ends_.emplace(group.lease_over_at, &group);
 }
@@ -142,7 +142,7 @@ Waiters::Dismissed Waiters::DismissAll(absl::Duration now) {
   for (auto& [key, group] : groups_) {
     BeginResult result = group->told;
     // The reading grown older, so that what is left of the lease is not overstated.
-    result.now += now - group->told_at;
+    result.reading.now += now - group->told_at;
     for (auto& call : group->calls) dismissed.emplace_back(std::move(call), result);
   }
   groups_.clear();

@@ -25,10 +25,10 @@ bool IsPastTakeoverWindow(const Record& record, absl::Time now, const Policy& po
   return TakeoverWindowLeft(record, now, policy) < policy.shortest_lease;
 }
 
-// Tokens only grow for a key, and follow the clock so that they keep growing when a purged key is
-// begun anew.
-int64_t NextToken(int64_t last_token, absl::Time now) {
-  return std::max(last_token + 1, absl::ToUnixMicros(now));
+// Tokens only grow for a key, and follow the clock, which the guard keeps from running back, so
+// that they keep growing when a purged key is begun anew.
+int64_t NextToken(int64_t last_token, const Reading& reading) {
+  return std::max(last_token + 1, absl::ToUnixMicros(reading.now) + reading.token_offset_us);
 }
 
 // Once an attempt ended unknown no lease reaches past the takeover window: what is left is granted.
@@ -42,8 +42,9 @@ void GrantLease(Record& record, absl::Duration asked, absl::Time now, const Poli
   record.lease_duration = absl::Ceil(granted, absl::Milliseconds(1));
 }
 
-Record FreshRecord(const Record* expired, const BeginItem& item, absl::Time now,
+Record FreshRecord(const Record* expired, const BeginItem& item, const Reading& reading,
                    const Policy& policy) {
+  const absl::Time now = reading.now;
   Record fresh;
   fresh.key = item.key;
   fresh.operation = item.operation;
@@ -58,7 +59,7 @@ Record FreshRecord(const Record* expired, const BeginItem& item, absl::Time now,
   fresh.state = RecordState::kInProgress;
   fresh.attempt = item.attempt;
   fresh.attempt_number = 1;
-  fresh.fencing_token = NextToken(expired == nullptr ? 0 : expired->fencing_token, now);
+  fresh.fencing_token = NextToken(expired == nullptr ? 0 : expired->fencing_token, reading);
   fresh.started_at = fresh.created_at;
   GrantLease(fresh, item.lease_duration, now, policy);
   return fresh;
@@ -85,7 +86,7 @@ void ClearAnswer(Record& record) {
 }
 
 // The attempt that follows a released or an abandoned one.
-Record NextAttempt(const Record& record, const BeginItem& item, absl::Time now,
+Record NextAttempt(const Record& record, const BeginItem& item, const Reading& reading,
                    const Policy& policy) {
   Record next = record;
   next.previous_attempt = AsPreviousAttempt(record);
@@ -98,9 +99,9 @@ Record NextAttempt(const Record& record, const BeginItem& item, absl::Time now,
   next.hold = record.hold || item.hold;
   next.attempt = item.attempt;
   ++next.attempt_number;
-  next.fencing_token = NextToken(record.fencing_token, now);
-  next.started_at = now;
-  GrantLease(next, item.lease_duration, now, policy);
+  next.fencing_token = NextToken(record.fencing_token, reading);
+  next.started_at = reading.now;
+  GrantLease(next, item.lease_duration, reading.now, policy);
   return next;
 }
 
@@ -120,17 +121,17 @@ BeginDecision Started(Record next, bool repeated) {
   return {.verdict = BeginVerdict::kStarted, .repeated = repeated, .next = std::move(next)};
 }
 
-BeginDecision DecideBeginOfAbandoned(const Record& record, const BeginItem& item, absl::Time now,
-                                     const Policy& policy) {
+BeginDecision DecideBeginOfAbandoned(const Record& record, const BeginItem& item,
+                                     const Reading& reading, const Policy& policy) {
   const bool is_last = record.attempt == item.attempt;
-  if (record.hold || IsPastTakeoverWindow(record, now, policy)) {
+  if (record.hold || IsPastTakeoverWindow(record, reading.now, policy)) {
     return {.verdict = BeginVerdict::kNeedsResolution};
   }
   if (is_last && record.state == RecordState::kFailedUnknown) {
     return {.verdict = BeginVerdict::kLeaseLost};
   }
-  if (is_last) return Started(ResumedAttempt(record, item, now, policy), true);
-  return Started(NextAttempt(record, item, now, policy), false);
+  if (is_last) return Started(ResumedAttempt(record, item, reading.now, policy), true);
+  return Started(NextAttempt(record, item, reading, policy), false);
 }
 
 OwnerDecision DecideRenew(const Record& record, const OwnerItem& item, absl::Time now,
@@ -180,17 +181,30 @@ bool IsFinal(RecordState state) {
   return state == RecordState::kCompleted || state == RecordState::kFailedFinal;
 }
 
-bool IsLeaseOver(const Record& record, absl::Time now, const Policy& policy) {
-  return now > record.lease_expires_at + policy.skew_margin;
+absl::Time LeaseOverAfter(const Record& record, const Reading& reading, const Policy& policy) {
+  return std::max(record.lease_expires_at, reading.last_jump_at + record.lease_duration) +
+         policy.skew_margin;
 }
 
-bool IsAbandoned(const Record& record, absl::Time now, const Policy& policy) {
+bool IsLeaseOver(const Record& record, const Reading& reading, const Policy& policy) {
+  return reading.now > LeaseOverAfter(record, reading, policy);
+}
+
+absl::Duration ExpiryPause(const Policy& policy) {
+  return std::min(kExpiryPause, policy.replay_window);
+}
+
+bool IsExpiryPaused(const Reading& reading, const Policy& policy) {
+  return reading.now <= reading.last_jump_at + ExpiryPause(policy);
+}
+
+bool IsAbandoned(const Record& record, const Reading& reading, const Policy& policy) {
   switch (record.state) {
     case RecordState::kFailedUnknown:
       return true;
     case RecordState::kInProgress:
     case RecordState::kSwept:
-      return IsLeaseOver(record, now, policy);
+      return IsLeaseOver(record, reading, policy);
     case RecordState::kCompleted:
     case RecordState::kFailedFinal:
     case RecordState::kReleased:
@@ -210,8 +224,9 @@ absl::Time ExpiresAt(const Record& record, const Policy& policy) {
                   record.finished_at.value_or(record.created_at) + policy.replay_window);
 }
 
-bool IsExpired(const Record& record, absl::Time now, const Policy& policy) {
-  return now > ExpiresAt(record, policy) + policy.skew_margin;
+bool IsExpired(const Record& record, const Reading& reading, const Policy& policy) {
+  return reading.now > ExpiresAt(record, policy) + policy.skew_margin &&
+         !IsExpiryPaused(reading, policy);
 }
 
 absl::Duration LeaseRemaining(const Record& record, absl::Time now) {
@@ -221,15 +236,15 @@ absl::Duration LeaseRemaining(const Record& record, absl::Time now) {
   return std::clamp(record.lease_expires_at - now, absl::ZeroDuration(), record.lease_duration);
 }
 
-absl::Duration RetryAfter(const Record& record, absl::Time now, const Policy& policy) {
-  return std::clamp(record.lease_expires_at + policy.skew_margin - now, kMinRetryAfter,
+absl::Duration RetryAfter(const Record& record, const Reading& reading, const Policy& policy) {
+  return std::clamp(LeaseOverAfter(record, reading, policy) - reading.now, kMinRetryAfter,
                     kMaxRetryAfter);
 }
 
-BeginDecision DecideBegin(const Record* record, const BeginItem& item, absl::Time now,
+BeginDecision DecideBegin(const Record* record, const BeginItem& item, const Reading& reading,
                           const Policy& policy) {
-  if (record == nullptr) return Started(FreshRecord(nullptr, item, now, policy), false);
-  const bool is_expired = IsExpired(*record, now, policy);
+  if (record == nullptr) return Started(FreshRecord(nullptr, item, reading, policy), false);
+  const bool is_expired = IsExpired(*record, reading, policy);
   if (!is_expired && !IsSameRequest(*record, item)) return {.verdict = BeginVerdict::kKeyReused};
   if (!is_expired && IsFinal(record->state)) return {.verdict = BeginVerdict::kReplay};
   const bool is_last = record->attempt == item.attempt;
@@ -237,26 +252,26 @@ BeginDecision DecideBegin(const Record* record, const BeginItem& item, absl::Tim
   if (IsEarlierAttempt(*record, item.attempt) || (is_last && (is_released || is_expired))) {
     return {.verdict = BeginVerdict::kLeaseLost};
   }
-  if (is_expired) return Started(FreshRecord(record, item, now, policy), false);
+  if (is_expired) return Started(FreshRecord(record, item, reading, policy), false);
   if (is_released) {
-    if (record->unknown_attempts > 0 && IsPastTakeoverWindow(*record, now, policy)) {
+    if (record->unknown_attempts > 0 && IsPastTakeoverWindow(*record, reading.now, policy)) {
       return {.verdict = BeginVerdict::kNeedsResolution};
     }
-    return Started(NextAttempt(*record, item, now, policy), false);
+    return Started(NextAttempt(*record, item, reading, policy), false);
   }
-  if (IsAbandoned(*record, now, policy)) {
-    return DecideBeginOfAbandoned(*record, item, now, policy);
+  if (IsAbandoned(*record, reading, policy)) {
+    return DecideBeginOfAbandoned(*record, item, reading, policy);
   }
   if (is_last) return {.verdict = BeginVerdict::kStarted, .repeated = true};
   return {.verdict = BeginVerdict::kInProgress};
 }
 
-OwnerDecision DecideOwner(const Record* record, const OwnerItem& item, absl::Time now,
+OwnerDecision DecideOwner(const Record* record, const OwnerItem& item, const Reading& reading,
                           const Policy& policy) {
   if (record == nullptr) return {.verdict = OwnerVerdict::kRecordNotFound};
   if (record->attempt != item.attempt) return {.verdict = OwnerVerdict::kLeaseLost};
-  return item.IsRenew() ? DecideRenew(*record, item, now, policy)
-                        : DecideFinish(*record, item, now);
+  return item.IsRenew() ? DecideRenew(*record, item, reading.now, policy)
+                        : DecideFinish(*record, item, reading.now);
 }
 
 std::optional<Record> KeepRefused(const Record& record, const OwnerItem& item, absl::Time now) {

@@ -2,13 +2,14 @@
 //
 // The store calls them on rows it has read, and again on rows it has locked; the engine calls them
 // to answer further calls of one key in a batch from the first one's row. Each table in the
-// specification is one function here, row by row, first match wins. `now` is always a reading of
-// the database's clock.
+// specification is one function here, row by row, first match wins. Every Reading is of the
+// database's clock.
 #pragma once
 
 #include <optional>
 
 #include "absl/time/time.h"
+#include "server/record/reading.h"
 #include "server/record/record.h"
 
 namespace idempotency {
@@ -27,19 +28,27 @@ struct Policy {
 
 // Completed or failed for good: replayed.
 bool IsFinal(RecordState state);
+// The instant after which the lease is over: its end or, if the clock jumped meanwhile, its whole
+// duration after the jump, whichever is later; and the margin.
+absl::Time LeaseOverAfter(const Record& record, const Reading& reading, const Policy& policy);
+// How long nothing expires after the clock jumped: 10 minutes, for which no message lives, and not
+// longer than the replay window, which only tests set shorter.
+absl::Duration ExpiryPause(const Policy& policy);
+// Whether the clock jumped so recently that every record counts as live.
+bool IsExpiryPaused(const Reading& reading, const Policy& policy);
 // The one meaning of "over", "abandoned" and "expired"; at equality a lease is not over and a
 // record not expired.
-bool IsLeaseOver(const Record& record, absl::Time now, const Policy& policy);
-bool IsAbandoned(const Record& record, absl::Time now, const Policy& policy);
+bool IsLeaseOver(const Record& record, const Reading& reading, const Policy& policy);
+bool IsAbandoned(const Record& record, const Reading& reading, const Policy& policy);
 bool IsSettled(const Record& record);
-bool IsExpired(const Record& record, absl::Time now, const Policy& policy);
+bool IsExpired(const Record& record, const Reading& reading, const Policy& policy);
 // The later of creation + ttl and finish + replay window; InfiniteFuture for a record that is not
 // settled.
 absl::Time ExpiresAt(const Record& record, const Policy& policy);
 // Never negative, never longer than the lease's duration; zero when no attempt is at work.
 absl::Duration LeaseRemaining(const Record& record, absl::Time now);
 // Until the lease is over, within [kMinRetryAfter, kMaxRetryAfter].
-absl::Duration RetryAfter(const Record& record, absl::Time now, const Policy& policy);
+absl::Duration RetryAfter(const Record& record, const Reading& reading, const Policy& policy);
 
 enum class BeginVerdict {
   kStarted,
@@ -57,9 +66,9 @@ struct BeginDecision {
       next;  // the row to write before the verdict may be told; absent: nothing to write
 };
 
-// `record` is null when the key has none. `now` must have been read after the row was read or, if
-// `next` is going to be written, after it was locked.
-BeginDecision DecideBegin(const Record* record, const BeginItem& item, absl::Time now,
+// `record` is null when the key has none. The clock must have been read after the row was read or,
+// if `next` is going to be written, after it was locked.
+BeginDecision DecideBegin(const Record* record, const BeginItem& item, const Reading& reading,
                           const Policy& policy);
 
 enum class OwnerVerdict {
@@ -78,7 +87,7 @@ struct OwnerDecision {
   std::optional<Record> next;  // as in BeginDecision
 };
 
-OwnerDecision DecideOwner(const Record* record, const OwnerItem& item, absl::Time now,
+OwnerDecision DecideOwner(const Record* record, const OwnerItem& item, const Reading& reading,
                           const Policy& policy);
 
 // The record with the refused answer of `item` kept as evidence, or nothing when that is not to be

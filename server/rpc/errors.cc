@@ -111,7 +111,7 @@ CallError BeginRefused(const BeginResult& result, int32_t given_fingerprint_sche
   switch (result.verdict) {
     case BeginVerdict::kKeyReused: {
       const Record& record = *result.record;
-      const std::string state = v1::RecordState_Name(VisibleState(record, result.now, policy));
+      const std::string state = v1::RecordState_Name(VisibleState(record, result.reading, policy));
       return MakeError(
           grpc::StatusCode::FAILED_PRECONDITION, v1::ERROR_REASON_KEY_REUSED,
           "this idempotency key was first used with another operation or another body; a new "

@@ -77,7 +77,7 @@ void ToStarted(const BeginResult& result, const Uuid& record_id, absl::string_vi
   started->set_attempt_id(std::string(attempt_id));
   started->set_attempt_number(record.attempt_number);
   started->set_fencing_token(record.fencing_token);
-  *started->mutable_lease_remaining() = ToProtoDuration(LeaseRemaining(record, result.now));
+  *started->mutable_lease_remaining() = ToProtoDuration(LeaseRemaining(record, result.reading.now));
   *started->mutable_lease_expire_time() = ToTimestamp(record.lease_expires_at);
   started->set_downstream_key(UuidText(DownstreamKeyOf(record_id)));
   started->set_unknown_attempts(record.unknown_attempts);
@@ -103,8 +103,9 @@ void ToReplay(const Record& record, v1::Replay* replay) {
 
 void ToInProgress(const BeginResult& result, const Policy& policy, v1::InProgress* in_progress) {
   const Record& record = *result.record;
-  *in_progress->mutable_retry_after() = ToProtoDuration(RetryAfter(record, result.now, policy));
-  *in_progress->mutable_lease_remaining() = ToProtoDuration(LeaseRemaining(record, result.now));
+  *in_progress->mutable_retry_after() = ToProtoDuration(RetryAfter(record, result.reading, policy));
+  *in_progress->mutable_lease_remaining() =
+      ToProtoDuration(LeaseRemaining(record, result.reading.now));
   in_progress->set_attempt_number(record.attempt_number);
   *in_progress->mutable_start_time() = ToTimestamp(record.started_at);
 }
@@ -144,8 +145,8 @@ google::protobuf::Duration ToProtoDuration(absl::Duration duration) {
   return message;
 }
 
-v1::RecordState VisibleState(const Record& record, absl::Time now, const Policy& policy) {
-  if (IsAbandoned(record, now, policy)) return v1::RECORD_STATE_ABANDONED;
+v1::RecordState VisibleState(const Record& record, const Reading& reading, const Policy& policy) {
+  if (IsAbandoned(record, reading, policy)) return v1::RECORD_STATE_ABANDONED;
   switch (record.state) {
     case RecordState::kCompleted:
       return v1::RECORD_STATE_COMPLETED;
@@ -197,7 +198,8 @@ void ToRenewResponse(const OwnerResult& result, v1::RenewResponse* response) {
   IDEM_CHECK(result.record != nullptr) << "a lease was renewed without its record";
   const Record& record = *result.record;
   response->set_record_id(RecordIdText(record));
-  *response->mutable_lease_remaining() = ToProtoDuration(LeaseRemaining(record, result.now));
+  *response->mutable_lease_remaining() =
+      ToProtoDuration(LeaseRemaining(record, result.reading.now));
   *response->mutable_lease_expire_time() = ToTimestamp(record.lease_expires_at);
 }
 
@@ -209,8 +211,8 @@ void ToLookupResponse(const LookupResult& result, bool include_outcome, const Po
   const Uuid record_id = RecordIdOf(record.key, record.created_at);
   response->set_record_id(UuidText(record_id));
   response->set_operation(record.operation);
-  response->set_state(VisibleState(record, result.now, policy));
-  response->set_expired(IsExpired(record, result.now, policy));
+  response->set_state(VisibleState(record, result.reading, policy));
+  response->set_expired(IsExpired(record, result.reading, policy));
   *response->mutable_create_time() = ToTimestamp(record.created_at);
   *response->mutable_start_time() = ToTimestamp(record.started_at);
   if (record.finished_at.has_value()) {
@@ -221,7 +223,8 @@ void ToLookupResponse(const LookupResult& result, bool include_outcome, const Po
   }
   *response->mutable_lease_expire_time() = ToTimestamp(record.lease_expires_at);
   if (response->state() == v1::RECORD_STATE_IN_PROGRESS) {
-    *response->mutable_lease_remaining() = ToProtoDuration(LeaseRemaining(record, result.now));
+    *response->mutable_lease_remaining() =
+        ToProtoDuration(LeaseRemaining(record, result.reading.now));
   }
   response->set_on_lease_expiry(LeaseExpiryActionOf(record));
   response->set_attempt_number(record.attempt_number);

@@ -21,7 +21,7 @@ google::protobuf::Timestamp ToTimestamp(absl::Time time);
 google::protobuf::Duration ToProtoDuration(absl::Duration duration);
 
 // What Lookup shows: ABANDONED from the instant the lease is over, whatever is stored.
-v1::RecordState VisibleState(const Record& record, absl::Time now, const Policy& policy);
+v1::RecordState VisibleState(const Record& record, const Reading& reading, const Policy& policy);
 
 // REQUIRES: the verdict is kStarted, kReplay or kInProgress. `attempt_id` is the caller's own, and
 // goes into `started` alone.

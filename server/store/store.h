@@ -32,6 +32,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "server/record/decide.h"
+#include "server/record/reading.h"
 #include "server/record/record.h"
 
 namespace idempotency {
@@ -44,7 +45,7 @@ struct BeginResult {
   // when this is set: once too often is better than never.
   bool wrote_attempt = false;
   std::shared_ptr<const Record> record;  // as it stands now; never null
-  absl::Time now;                        // the database's reading that belongs to it
+  Reading reading;                       // of the database's clock, that belongs to it
 };
 
 struct OwnerResult {
@@ -53,12 +54,12 @@ struct OwnerResult {
   // key, created_at, attempt, attempt_number, state, finished_at, answer, lease_expires_at and
   // lease_duration are set.
   std::shared_ptr<const Record> record;
-  absl::Time now;
+  Reading reading;
 };
 
 struct LookupResult {
   std::shared_ptr<const Record> record;  // null: none
-  absl::Time now;
+  Reading reading;
 };
 
 // Heap blocks [first, last) of the record table.

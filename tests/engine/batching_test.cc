@@ -297,7 +297,7 @@ TEST_F(BatchingTest, RepeatAtTheLeasesEndIsTheSameAttempt) {
   Step();
   EXPECT_EQ((*told).verdict, BeginVerdict::kStarted);
   EXPECT_TRUE((*told).repeated);
-  EXPECT_EQ(LeaseRemaining(*(*told).record, (*told).now), absl::ZeroDuration());
+  EXPECT_EQ(LeaseRemaining(*(*told).record, (*told).reading.now), absl::ZeroDuration());
 }
 
 // Known fault 12.

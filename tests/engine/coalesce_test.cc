@@ -13,12 +13,13 @@ const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
 
 // A record that attempt 1 holds, as the store would have told it.
 Record InProgress() {
-  Record record = *DecideBegin(nullptr, BeginOf("order-1", 1), kNow, kPolicy).next;
+  Record record = *DecideBegin(nullptr, BeginOf("order-1", 1), {.now = kNow}, kPolicy).next;
   return record;
 }
 BeginResult FirstTold(BeginVerdict verdict, Record record, absl::Time now = kNow) {
-  return {
-      .verdict = verdict, .record = std::make_shared<const Record>(std::move(record)), .now = now};
+  return {.verdict = verdict,
+          .record = std::make_shared<const Record>(std::move(record)),
+          .reading = {.now = now}};
 }
 
 TEST(Coalesce, OtherAttemptIsToldInProgress) {
@@ -26,7 +27,7 @@ TEST(Coalesce, OtherAttemptIsToldInProgress) {
   const auto answer = Coalesce(BeginOf("order-1", 2), first, kPolicy);
   ASSERT_TRUE(answer.has_value());
   EXPECT_EQ(answer->verdict, BeginVerdict::kInProgress);
-  EXPECT_EQ(answer->now, kNow);
+  EXPECT_EQ(answer->reading.now, kNow);
 }
 
 TEST(Coalesce, SameAttemptTwiceIsTheSameAttempt) {
@@ -55,7 +56,7 @@ TEST(Coalesce, OtherOperationIsKeyReused) {
 
 TEST(Coalesce, FinalRecordIsReplayed) {
   Record record = *DecideOwner(std::make_unique<Record>(InProgress()).get(),
-                               CompleteOf("order-1", 1), kNow, kPolicy)
+                               CompleteOf("order-1", 1), {.now = kNow}, kPolicy)
                        .next;
   const BeginResult first = FirstTold(BeginVerdict::kReplay, std::move(record));
   EXPECT_EQ(Coalesce(BeginOf("order-1", 2), first, kPolicy)->verdict, BeginVerdict::kReplay);

@@ -55,7 +55,7 @@ TEST_F(DrainTest, WaitsAreAnsweredInProgress) {
   engine().Drain();
   EXPECT_EQ((*waiter).verdict, BeginVerdict::kInProgress);
   EXPECT_EQ((*waiter).record->attempt_number, 1);
-  EXPECT_EQ(LeaseRemaining(*(*waiter).record, (*waiter).now), absl::Seconds(55));
+  EXPECT_EQ(LeaseRemaining(*(*waiter).record, (*waiter).reading.now), absl::Seconds(55));
   EXPECT_EQ(Count(Metric::kWaiting), 0);
 }
 

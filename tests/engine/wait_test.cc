@@ -175,7 +175,7 @@ TEST_F(WaitTest, WaitEndsWithALastDecision) {
   Advance(absl::Milliseconds(1));
   Step();
   EXPECT_EQ((*waiter).verdict, BeginVerdict::kInProgress);
-  EXPECT_EQ((*waiter).now, database_.Now());
+  EXPECT_EQ((*waiter).reading.now, database_.Now());
 }
 
 TEST_F(WaitTest, LastDecisionIsMadeByTheWholeTable) {

@@ -8,6 +8,7 @@
 
 #include "server/record/limit.h"
 #include "tests/record/decide_case.h"
+#include "tests/record/steady_clock.h"
 #include "tests/util/describe.h"
 
 namespace idempotency {

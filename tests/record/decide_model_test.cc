@@ -27,8 +27,8 @@ TEST(DecideModel, AgreesOnEveryBegin) {
     for (const Request request : {Request::kSame, Request::kOtherFingerprint}) {
       if (testing::Test::HasFailure()) return;
       const BeginItem item = decide_case::BeginOf(c, request, false);
-      const BeginDecision decision = DecideBegin(row, item, Now(), kPolicy);
-      const ModelBegin model = ModelDecideBegin(row, item, Now(), kPolicy);
+      const BeginDecision decision = DecideBegin(row, item, {.now = Now()}, kPolicy);
+      const ModelBegin model = ModelDecideBegin(row, item, {.now = Now()}, kPolicy);
       EXPECT_EQ(Describe(decision.verdict), Describe(model.verdict)) << Describe(c);
       EXPECT_EQ(decision.repeated, model.repeated) << Describe(c);
       EXPECT_EQ(Written(decision.next), Written(model.row)) << Describe(c);
@@ -44,8 +44,8 @@ TEST(DecideModel, AgreesOnEveryOwnerCall) {
          {Call::kComplete, Call::kFailNotApplied, Call::kFailUnknown, Call::kRenew}) {
       if (testing::Test::HasFailure()) return;
       const OwnerItem item = decide_case::OwnerOf(c, call, false);
-      const OwnerDecision decision = DecideOwner(row, item, Now(), kPolicy);
-      const ModelOwner model = ModelDecideOwner(row, item, Now(), kPolicy);
+      const OwnerDecision decision = DecideOwner(row, item, {.now = Now()}, kPolicy);
+      const ModelOwner model = ModelDecideOwner(row, item, {.now = Now()}, kPolicy);
       EXPECT_EQ(Describe(decision.verdict), Describe(model.verdict)) << Describe(c);
       EXPECT_EQ(Written(decision.next), Written(model.row)) << Describe(c);
     }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/record/limit.h"
 #include "server/record/record_id.h"
+#include "tests/record/steady_clock.h"
 
 namespace idempotency {
 namespace {

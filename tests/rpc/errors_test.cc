@@ -101,7 +101,7 @@ BeginResult ResultOf(BeginVerdict verdict) {
   BeginResult result;
   result.verdict = verdict;
   result.record = record;
-  result.now = record->created_at;
+  result.reading.now = record->created_at;
   return result;
 }
 
@@ -122,7 +122,7 @@ TEST(Errors, KeyReusedTellsTheRecordButNotItsContent) {
 
 TEST(Errors, KeyReusedShowsTheStateThatLookupShows) {
   BeginResult result = ResultOf(BeginVerdict::kKeyReused);
-  result.now += absl::Hours(1);
+  result.reading.now += absl::Hours(1);
   const auto info = DetailOf<google::rpc::ErrorInfo>(BeginRefused(result, 0, Policy()).status);
   ASSERT_TRUE(info.has_value());
   EXPECT_EQ(info->metadata().at("state"), "ABANDONED");

@@ -122,7 +122,7 @@ BeginResult StartedResult(const BeginItem& item) {
   BeginResult result;
   result.verdict = BeginVerdict::kStarted;
   result.record = std::make_shared<const Record>(RecordOf(item));
-  result.now = result.record->created_at;
+  result.reading.now = result.record->created_at;
   return result;
 }
 
@@ -133,7 +133,7 @@ BeginResult ReplayResult(const BeginItem& item, Answer answer) {
   record.answer = std::make_shared<const Answer>(std::move(answer));
   BeginResult result;
   result.verdict = BeginVerdict::kReplay;
-  result.now = *record.finished_at;
+  result.reading.now = *record.finished_at;
   result.record = std::make_shared<const Record>(std::move(record));
   return result;
 }

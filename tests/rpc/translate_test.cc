@@ -53,7 +53,7 @@ v1::BeginResponse BeginResponseOf(BeginVerdict verdict, Record record, absl::Dur
   BeginResult result;
   result.verdict = verdict;
   result.repeated = repeated;
-  result.now = record.created_at + age;
+  result.reading.now = record.created_at + age;
   result.record = std::make_shared<const Record>(std::move(record));
   v1::BeginResponse response;
   ToBeginResponse(result, kAttempt, Policy(), &response);
@@ -63,7 +63,7 @@ v1::BeginResponse BeginResponseOf(BeginVerdict verdict, Record record, absl::Dur
 v1::LookupResponse LookupResponseOf(Record record, absl::Duration age,
                                     bool include_outcome = false) {
   LookupResult result;
-  result.now = record.created_at + age;
+  result.reading.now = record.created_at + age;
   result.record = std::make_shared<const Record>(std::move(record));
   v1::LookupResponse response;
   ToLookupResponse(result, include_outcome, Policy(), &response);
@@ -234,7 +234,7 @@ TEST(Translate, RenewResponseTellsTheLease) {
   OwnerResult result;
   result.verdict = OwnerVerdict::kRenewed;
   result.record = std::make_shared<const Record>(record);
-  result.now = record.created_at + absl::Seconds(20);
+  result.reading.now = record.created_at + absl::Seconds(20);
   v1::RenewResponse response;
   ToRenewResponse(result, &response);
   EXPECT_EQ(response.lease_remaining().seconds(), 40);

@@ -102,7 +102,7 @@ TEST_P(StoreConformance, NoLeaseRemainingIsStillALease) {
   AdvanceClock(kLease);
   const BeginResult own = Begin("order-1", 1);
   EXPECT_TRUE(own.repeated);
-  EXPECT_EQ(LeaseRemaining(*own.record, own.now), absl::ZeroDuration());
+  EXPECT_EQ(LeaseRemaining(*own.record, own.reading.now), absl::ZeroDuration());
   EXPECT_EQ(own.record->unknown_attempts, 0);
   EXPECT_EQ(Begin("order-1", 2).verdict, BeginVerdict::kInProgress);
 }

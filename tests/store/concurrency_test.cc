@@ -84,7 +84,7 @@ TEST_F(ConcurrencyTest, OwnerFindsNoRecordWhenTheRowVanishesBeforeItIsLocked) {
   ASSERT_TRUE(result[0].ok()) << result[0].status();
   EXPECT_EQ(result[0]->verdict, OwnerVerdict::kRecordNotFound);
   EXPECT_EQ(result[0]->record, nullptr);
-  EXPECT_GT(result[0]->now, absl::UnixEpoch());
+  EXPECT_GT(result[0]->reading.now, absl::UnixEpoch());
 }
 
 // An insert that is skipped without a row to be found afterwards: as if the row had been purged

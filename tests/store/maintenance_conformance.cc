@@ -71,15 +71,15 @@ TEST_P(StoreConformance, NoAnswerDependsOnTheSweepersMark) {
 TEST_P(StoreConformance, LookupStillReadsARecordAtTheVeryEndOfItsLeaseAndRetention) {
   Begin("order-1", 1);
   AdvanceClock(kLease + kMargin);
-  EXPECT_FALSE(IsAbandoned(*Lookup("order-1"), Now(), TestPolicy()));
+  EXPECT_FALSE(IsAbandoned(*Lookup("order-1"), {.now = Now()}, TestPolicy()));
   AdvanceClock(kMicro);
-  EXPECT_TRUE(IsAbandoned(*Lookup("order-1"), Now(), TestPolicy()));
+  EXPECT_TRUE(IsAbandoned(*Lookup("order-1"), {.now = Now()}, TestPolicy()));
   Complete("order-1", 1);
   const absl::Time end = ExpiresAt(*Lookup("order-1"), TestPolicy()) + kMargin;
   AdvanceClock(end - Now());
-  EXPECT_FALSE(IsExpired(*Lookup("order-1"), Now(), TestPolicy()));
+  EXPECT_FALSE(IsExpired(*Lookup("order-1"), {.now = Now()}, TestPolicy()));
   AdvanceClock(kMicro);
-  EXPECT_TRUE(IsExpired(*Lookup("order-1"), Now(), TestPolicy()));
+  EXPECT_TRUE(IsExpired(*Lookup("order-1"), {.now = Now()}, TestPolicy()));
 }
 
 // At the instant at which a record is still replayed it is not purged either, and from the next

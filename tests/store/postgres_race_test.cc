@@ -111,7 +111,7 @@ TEST_F(PostgresRace, ReadingIsTakenAfterTheLockOfTheRow) {
   foreign.Exec("COMMIT");
   thread.join();
   ASSERT_EQ(taken_over.verdict, BeginVerdict::kStarted);
-  EXPECT_EQ(taken_over.now, subject_.Now());
+  EXPECT_EQ(taken_over.reading.now, subject_.Now());
   EXPECT_EQ(taken_over.record->started_at, subject_.Now());
   EXPECT_EQ(taken_over.record->fencing_token, absl::ToUnixMicros(subject_.Now()));
 }

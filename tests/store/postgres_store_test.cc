@@ -54,7 +54,7 @@ TEST_F(PostgresStoreTest, LookupFindsTheRecordOrNone) {
   ASSERT_TRUE(results[1].ok()) << results[1].status();
   EXPECT_NE(results[0]->record, nullptr);
   EXPECT_EQ(results[1]->record, nullptr);
-  EXPECT_GE(results[1]->now, results[0]->record->created_at);
+  EXPECT_GE(results[1]->reading.now, results[0]->record->created_at);
 }
 
 TEST_F(PostgresStoreTest, CheckIsOkWhenTheSchemaFits) {

@@ -56,18 +56,19 @@ std::string Asked(const OwnerItem& item) {
 std::string Told(const BeginResult& result) {
   return absl::StrCat(Describe(result.verdict), result.repeated ? " repeated" : "",
                       result.wrote_attempt ? " written" : "", "\nread at ",
-                      absl::FormatTime(result.now), "\n", Describe(result.record.get()));
+                      absl::FormatTime(result.reading.now), "\n", Describe(result.record.get()));
 }
 
 std::string Told(const OwnerResult& result) {
   const bool wrote =
       result.verdict == OwnerVerdict::kRecorded || result.verdict == OwnerVerdict::kRenewed;
-  return absl::StrCat(Describe(result.verdict), "\nread at ", absl::FormatTime(result.now), "\n",
+  return absl::StrCat(Describe(result.verdict), "\nread at ", absl::FormatTime(result.reading.now),
+                      "\n",
                       wrote ? DescribeAfterWrite(*result.record) : Describe(result.record.get()));
 }
 
 std::string Told(const LookupResult& result) {
-  return absl::StrCat("read at ", absl::FormatTime(result.now), "\n",
+  return absl::StrCat("read at ", absl::FormatTime(result.reading.now), "\n",
                       Describe(result.record.get()));
 }
 

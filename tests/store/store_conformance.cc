@@ -65,7 +65,7 @@ BeginResult StoreConformance::Begin(const BeginItem& item) {
     ADD_FAILURE() << "Begin: " << (results.empty() ? absl::OkStatus() : results[0].status());
     return {.record = std::make_shared<const Record>()};
   }
-  EXPECT_EQ(results[0]->now, Now());
+  EXPECT_EQ(results[0]->reading.now, Now());
   EXPECT_EQ(Describe(results[0]->record.get()), Describe(Lookup(item.key).get()));
   return *results[0];
 }
@@ -77,7 +77,7 @@ OwnerResult StoreConformance::Call(const OwnerItem& item) {
     ADD_FAILURE() << "Owner: " << (results.empty() ? absl::OkStatus() : results[0].status());
     return {.record = std::make_shared<const Record>()};
   }
-  EXPECT_EQ(results[0]->now, Now());
+  EXPECT_EQ(results[0]->reading.now, Now());
   const std::shared_ptr<const Record> stored = Lookup(item.key);
   const OwnerVerdict verdict = results[0]->verdict;
   if (verdict == OwnerVerdict::kRecorded || verdict == OwnerVerdict::kRenewed) {
@@ -126,7 +126,7 @@ std::shared_ptr<const Record> StoreConformance::Lookup(const RecordKey& key) {
     ADD_FAILURE() << "Lookup failed";
     return nullptr;
   }
-  EXPECT_EQ(results[0]->now, Now());
+  EXPECT_EQ(results[0]->reading.now, Now());
   return results[0]->record;
 }
 

@@ -21,6 +21,20 @@ enum class Condition {
 
 enum class Caller { kLastAttempt, kEarlierAttempt, kStranger };
 
+// The instants that the rules for a clock that jumped make of a record's: a lease has its whole
+// duration again from the jump on.
+absl::Time LeaseEnd(const Record& record, const Reading& reading) {
+  const absl::Time anew = reading.last_jump_at + record.lease_duration;
+  return anew > record.lease_expires_at ? anew : record.lease_expires_at;
+}
+
+// 10 minutes after a jump during which nothing expires; the tests' short windows shorten them.
+bool ExpiryPauses(const Reading& reading, const Policy& policy) {
+  absl::Duration pause = absl::Minutes(10);
+  if (policy.replay_window < pause) pause = policy.replay_window;
+  return !(reading.now > reading.last_jump_at + pause);
+}
+
 // The one predicate for all three of lease, retention and grace: an instant has passed when the
 // clock shows a later one, after the margin. At equality it has not.
 bool HasPassed(absl::Time instant, absl::Time now, const Policy& policy) {
@@ -43,13 +57,13 @@ bool Settled(const Record& record) {
   return false;
 }
 
-Condition ConditionOf(const Record* record, absl::Time now, const Policy& policy) {
+Condition ConditionOf(const Record* record, const Reading& reading, const Policy& policy) {
   if (record == nullptr) return Condition::kNone;
-  if (Settled(*record)) {
+  if (Settled(*record) && !ExpiryPauses(reading, policy)) {
     IDEM_CHECK(record->finished_at.has_value()) << "settled and never finished";
     const absl::Time retained_until =
         std::max(record->created_at + record->ttl, *record->finished_at + policy.replay_window);
-    if (HasPassed(retained_until, now, policy)) return Condition::kExpired;
+    if (HasPassed(retained_until, reading.now, policy)) return Condition::kExpired;
   }
   switch (record->state) {
     case RecordState::kCompleted:
@@ -62,8 +76,8 @@ Condition ConditionOf(const Record* record, absl::Time now, const Policy& policy
     // No answer depends on the sweeper's mark: the lease decides.
     case RecordState::kInProgress:
     case RecordState::kSwept:
-      return HasPassed(record->lease_expires_at, now, policy) ? Condition::kAbandoned
-                                                              : Condition::kAtWork;
+      return HasPassed(LeaseEnd(*record, reading), reading.now, policy) ? Condition::kAbandoned
+                                                                        : Condition::kAtWork;
   }
   IDEM_CHECK(false) << "a state the model does not know";
   return Condition::kNone;
@@ -100,12 +114,14 @@ absl::Duration WholeMillis(absl::Duration lease) {
   return absl::Ceil(lease, absl::Milliseconds(1));
 }
 
-int64_t NextToken(int64_t old_token, absl::Time now) {
-  return std::max(old_token + 1, absl::ToUnixMicros(now));
+// The clock, made whole where it was set back.
+int64_t NextToken(int64_t old_token, const Reading& reading) {
+  return std::max(old_token + 1, absl::ToUnixMicros(reading.now) + reading.token_offset_us);
 }
 
 // `expired` is the record whose row the new one takes; null if there was no row.
-Record FirstAttempt(const Record* expired, const BeginItem& item, absl::Time now) {
+Record FirstAttempt(const Record* expired, const BeginItem& item, const Reading& reading) {
+  const absl::Time now = reading.now;
   Record row;
   row.key = item.key;
   row.operation = item.operation;
@@ -117,7 +133,7 @@ Record FirstAttempt(const Record* expired, const BeginItem& item, absl::Time now
   row.ttl = item.ttl;
   row.hold = item.hold;
   row.attempt = item.attempt;
-  row.fencing_token = NextToken(expired == nullptr ? 0 : expired->fencing_token, now);
+  row.fencing_token = NextToken(expired == nullptr ? 0 : expired->fencing_token, reading);
   row.started_at = row.created_at;
   row.lease_expires_at = now + item.lease_duration;
   row.lease_duration = item.lease_duration;
@@ -125,8 +141,9 @@ Record FirstAttempt(const Record* expired, const BeginItem& item, absl::Time now
 }
 
 // The attempt after one that was abandoned or released.
-Record NextAttempt(const Record& record, bool abandoned, const BeginItem& item, absl::Time now,
-                   const Policy& policy) {
+Record NextAttempt(const Record& record, bool abandoned, const BeginItem& item,
+                   const Reading& reading, const Policy& policy) {
+  const absl::Time now = reading.now;
   Record row = record;
   PreviousAttempt previous;
   previous.attempt_number = record.attempt_number;
@@ -144,7 +161,7 @@ Record NextAttempt(const Record& record, bool abandoned, const BeginItem& item, 
   row.state = RecordState::kInProgress;
   row.attempt = item.attempt;
   row.attempt_number = record.attempt_number + 1;
-  row.fencing_token = NextToken(record.fencing_token, now);
+  row.fencing_token = NextToken(record.fencing_token, reading);
   row.started_at = now;
   const absl::Duration lease = Granted(row, now, item.lease_duration, policy);
   row.lease_expires_at = now + lease;
@@ -219,9 +236,9 @@ ModelOwner Finish(const Record& record, const OwnerItem& item, absl::Time now) {
 
 }  // namespace
 
-ModelBegin ModelDecideBegin(const Record* record, const BeginItem& item, absl::Time now,
+ModelBegin ModelDecideBegin(const Record* record, const BeginItem& item, const Reading& reading,
                             const Policy& policy) {
-  const Condition condition = ConditionOf(record, now, policy);
+  const Condition condition = ConditionOf(record, reading, policy);
   const Caller caller = CallerOf(record, item.attempt);
   const bool live = condition != Condition::kNone && condition != Condition::kExpired;
 
@@ -237,24 +254,24 @@ ModelBegin ModelDecideBegin(const Record* record, const BeginItem& item, absl::T
   switch (condition) {
     case Condition::kNone:
     case Condition::kExpired:
-      return {BeginVerdict::kStarted, false, FirstAttempt(record, item, now)};
+      return {BeginVerdict::kStarted, false, FirstAttempt(record, item, reading)};
     case Condition::kAtWork:
       if (caller == Caller::kLastAttempt) return {BeginVerdict::kStarted, true};
       return {BeginVerdict::kInProgress};
     case Condition::kAbandoned:
-      if (record->hold || PastWindow(*record, now, policy)) {
+      if (record->hold || PastWindow(*record, reading.now, policy)) {
         return {BeginVerdict::kNeedsResolution};
       }
       if (caller == Caller::kLastAttempt) {
         if (record->state == RecordState::kFailedUnknown) return {BeginVerdict::kLeaseLost};
-        return {BeginVerdict::kStarted, true, ResumedAttempt(*record, item, now, policy)};
+        return {BeginVerdict::kStarted, true, ResumedAttempt(*record, item, reading.now, policy)};
       }
-      return {BeginVerdict::kStarted, false, NextAttempt(*record, true, item, now, policy)};
+      return {BeginVerdict::kStarted, false, NextAttempt(*record, true, item, reading, policy)};
     case Condition::kReleased:
-      if (record->unknown_attempts > 0 && PastWindow(*record, now, policy)) {
+      if (record->unknown_attempts > 0 && PastWindow(*record, reading.now, policy)) {
         return {BeginVerdict::kNeedsResolution};
       }
-      return {BeginVerdict::kStarted, false, NextAttempt(*record, false, item, now, policy)};
+      return {BeginVerdict::kStarted, false, NextAttempt(*record, false, item, reading, policy)};
     case Condition::kFinal:
       break;
   }
@@ -262,11 +279,12 @@ ModelBegin ModelDecideBegin(const Record* record, const BeginItem& item, absl::T
   return {BeginVerdict::kReplay};
 }
 
-ModelOwner ModelDecideOwner(const Record* record, const OwnerItem& item, absl::Time now,
+ModelOwner ModelDecideOwner(const Record* record, const OwnerItem& item, const Reading& reading,
                             const Policy& policy) {
   if (record == nullptr) return {OwnerVerdict::kRecordNotFound};
   if (CallerOf(record, item.attempt) != Caller::kLastAttempt) return {OwnerVerdict::kLeaseLost};
-  return item.IsRenew() ? Renew(*record, item, now, policy) : Finish(*record, item, now);
+  return item.IsRenew() ? Renew(*record, item, reading.now, policy)
+                        : Finish(*record, item, reading.now);
 }
 
 std::optional<Record> ModelKeepRefused(const Record* record, const OwnerItem& item,
@@ -301,21 +319,21 @@ std::optional<Record> ModelKeepRefused(const Record* record, const OwnerItem& it
   return row;
 }
 
-bool ModelMaySweep(const Record& record, absl::Time now, absl::Duration grace,
+bool ModelMaySweep(const Record& record, const Reading& reading, absl::Duration grace,
                    const Policy& policy) {
   return record.state == RecordState::kInProgress &&
-         HasPassed(record.lease_expires_at + grace, now, policy);
+         HasPassed(LeaseEnd(record, reading) + grace, reading.now, policy);
 }
 
-bool ModelMayPurge(const Record& record, absl::Time now, const Policy& policy) {
-  return ConditionOf(&record, now, policy) == Condition::kExpired;
+bool ModelMayPurge(const Record& record, const Reading& reading, const Policy& policy) {
+  return ConditionOf(&record, reading, policy) == Condition::kExpired;
 }
 
-bool ModelMayPurgeUnsettled(const Record& record, absl::Time now, absl::Duration max_age,
+bool ModelMayPurgeUnsettled(const Record& record, const Reading& reading, absl::Duration max_age,
                             const Policy& policy) {
-  if (Settled(record) || record.hold) return false;
-  if (ConditionOf(&record, now, policy) == Condition::kAtWork) return false;
-  return now > record.created_at + max_age;
+  if (Settled(record) || record.hold || ExpiryPauses(reading, policy)) return false;
+  if (ConditionOf(&record, reading, policy) == Condition::kAtWork) return false;
+  return reading.now > record.created_at + max_age;
 }
 
 }  // namespace idempotency

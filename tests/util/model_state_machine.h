@@ -27,19 +27,19 @@ struct ModelOwner {
 };
 
 // `record` is null when the key has none.
-ModelBegin ModelDecideBegin(const Record* record, const BeginItem& item, absl::Time now,
+ModelBegin ModelDecideBegin(const Record* record, const BeginItem& item, const Reading& reading,
                             const Policy& policy);
-ModelOwner ModelDecideOwner(const Record* record, const OwnerItem& item, absl::Time now,
+ModelOwner ModelDecideOwner(const Record* record, const OwnerItem& item, const Reading& reading,
                             const Policy& policy);
 
 // The record with the refused answer kept as evidence; absent: it is not to be kept.
 std::optional<Record> ModelKeepRefused(const Record* record, const OwnerItem& item, absl::Time now);
 
 // What maintenance may do to a record.
-bool ModelMaySweep(const Record& record, absl::Time now, absl::Duration grace,
+bool ModelMaySweep(const Record& record, const Reading& reading, absl::Duration grace,
                    const Policy& policy);
-bool ModelMayPurge(const Record& record, absl::Time now, const Policy& policy);
-bool ModelMayPurgeUnsettled(const Record& record, absl::Time now, absl::Duration max_age,
+bool ModelMayPurge(const Record& record, const Reading& reading, const Policy& policy);
+bool ModelMayPurgeUnsettled(const Record& record, const Reading& reading, absl::Duration max_age,
                             const Policy& policy);
 
 }  // namespace idempotency

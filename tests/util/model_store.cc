@@ -189,19 +189,19 @@ BatchResults<Result> ModelDatabase::Run(BatchKind kind, absl::Span<const Item* c
 }
 
 BeginResult ModelDatabase::BeginLocked(const BeginItem& item) {
-  ModelBegin decision = ModelDecideBegin(FindLocked(item.key), item, now_, policy_);
+  ModelBegin decision = ModelDecideBegin(FindLocked(item.key), item, {.now = now_}, policy_);
   BeginResult result;
   result.wrote_attempt = decision.row.has_value();
   if (decision.row.has_value()) rows_.insert_or_assign(item.key, *std::move(decision.row));
   result.verdict = decision.verdict;
   result.repeated = decision.repeated;
   result.record = std::make_shared<const Record>(*FindLocked(item.key));
-  result.now = now_;
+  result.reading.now = now_;
   return result;
 }
 
 OwnerResult ModelDatabase::OwnerLocked(const OwnerItem& item) {
-  ModelOwner decision = ModelDecideOwner(FindLocked(item.key), item, now_, policy_);
+  ModelOwner decision = ModelDecideOwner(FindLocked(item.key), item, {.now = now_}, policy_);
   const bool wrote = decision.row.has_value();
   if (wrote) rows_.insert_or_assign(item.key, *std::move(decision.row));
   OwnerResult result;
@@ -209,7 +209,7 @@ OwnerResult ModelDatabase::OwnerLocked(const OwnerItem& item) {
   if (const Record* record = FindLocked(item.key); record != nullptr) {
     result.record = std::make_shared<const Record>(wrote ? AfterWrite(*record) : *record);
   }
-  result.now = now_;
+  result.reading.now = now_;
   return result;
 }
 
@@ -218,7 +218,7 @@ LookupResult ModelDatabase::LookupLocked(const LookupItem& item) {
   if (const Record* record = FindLocked(item.key); record != nullptr) {
     result.record = std::make_shared<const Record>(*record);
   }
-  result.now = now_;
+  result.reading.now = now_;
   return result;
 }
 
@@ -277,7 +277,7 @@ absl::StatusOr<std::vector<SweptRecord>> ModelStore::SweepStep(BlockRange range,
                                                                absl::Duration grace) {
   Connect();
   MutexLock lock(&database_->mu_);
-  const absl::Time now = database_->now_;
+  const Reading now = {.now = database_->now_};
   const Policy& policy = database_->policy_;
   return database_->WalkLocked(range, /*erase=*/false, [&](const Record& record) {
     return ModelMaySweep(record, now, grace, policy);
@@ -287,7 +287,7 @@ absl::StatusOr<std::vector<SweptRecord>> ModelStore::SweepStep(BlockRange range,
 absl::StatusOr<int64_t> ModelStore::PurgeStep(BlockRange range) {
   Connect();
   MutexLock lock(&database_->mu_);
-  const absl::Time now = database_->now_;
+  const Reading now = {.now = database_->now_};
   const Policy& policy = database_->policy_;
   const auto purged = database_->WalkLocked(range, /*erase=*/true, [&](const Record& record) {
     return ModelMayPurge(record, now, policy);
@@ -299,7 +299,7 @@ absl::StatusOr<std::vector<SweptRecord>> ModelStore::PurgeUnsettledStep(BlockRan
                                                                         absl::Duration max_age) {
   Connect();
   MutexLock lock(&database_->mu_);
-  const absl::Time now = database_->now_;
+  const Reading now = {.now = database_->now_};
   const Policy& policy = database_->policy_;
   return database_->WalkLocked(range, /*erase=*/true, [&](const Record& record) {
     return ModelMayPurgeUnsettled(record, now, max_age, policy);

@@ -85,7 +85,7 @@ std::optional<PipelineFailure> Insert(BatchRun& run, BeginBatch& batch, PlacesVi
       result.verdict = BeginVerdict::kStarted;
       result.wrote_attempt = true;
       result.record = InsertedRecord(*batch.items[*place], row);
-      result.now = result.record->created_at;
+      result.reading.now = result.record->created_at;
       status = row.status();
       if (!status.ok()) break;
       run.MarkWritten(*place);
@@ -108,7 +108,7 @@ std::optional<PipelineFailure> BeginOnce(const Policy& policy, BatchRun& run, Be
   const Keys keys = KeysOf(batch.items);
   const auto decide = [&](const FoundRow& row) -> std::optional<Record> {
     BeginDecision decision =
-        DecideBegin(row.record.get(), *batch.items[row.place], row.now, policy);
+        DecideBegin(row.record.get(), *batch.items[row.place], row.reading, policy);
     batch.results[row.place].verdict = decision.verdict;
     batch.results[row.place].repeated = decision.repeated;
     return std::move(decision.next);
@@ -117,7 +117,7 @@ std::optional<PipelineFailure> BeginOnce(const Policy& policy, BatchRun& run, Be
     BeginResult& result = batch.results[row.place];
     result.wrote_attempt = result.verdict == BeginVerdict::kStarted && run.MayBeWritten(row.place);
     result.record = row.record;
-    result.now = row.now;
+    result.reading = row.reading;
     run.MarkAnswered(row.place);
   };
 

@@ -47,7 +47,7 @@ absl::StatusOr<std::vector<FoundRow>> FindRows(BatchRun& run, const Keys& keys, 
     if (!row.status().ok() || at >= places.size()) return absl::InternalError("a row out of place");
     if (row.IsNull()) {  // created_at: the key has no row
       RowReader reading(result, i, kReadingColumn);
-      found[at].now = reading.Timestamp();
+      found[at].reading.now = reading.Timestamp();
       continue;
     }
     if (PQgetisnull(result, i, kOutcomeColumn) == 1) {
@@ -55,7 +55,7 @@ absl::StatusOr<std::vector<FoundRow>> FindRows(BatchRun& run, const Keys& keys, 
       continue;
     }
     absl::StatusOr<Record> record = DecodeRecord(*keys[places[at]], row);
-    found[at].now = row.Timestamp();
+    found[at].reading.now = row.Timestamp();
     if (record.ok()) {
       found[at].record = std::make_shared<const Record>(*std::move(record));
     } else {

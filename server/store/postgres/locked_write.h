@@ -22,7 +22,7 @@ using Keys = std::vector<const RecordKey*>;
 struct FoundRow {
   size_t place = 0;
   std::shared_ptr<const Record> record;
-  absl::Time now;  // the database's reading that belongs to it
+  Reading reading;  // of the clock, that belongs to it
 };
 
 // What a found row leads to: nothing to write, or the row to write. Called once for each row that

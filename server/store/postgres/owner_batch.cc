@@ -50,7 +50,7 @@ OwnerResult UpdatedResult(const OwnerItem& item, RowReader& row) {
   OwnerResult result;
   result.verdict = item.IsRenew() ? OwnerVerdict::kRenewed : OwnerVerdict::kRecorded;
   result.record = std::move(record);
-  result.now = row.Timestamp();
+  result.reading.now = row.Timestamp();
   return result;
 }
 
@@ -96,7 +96,7 @@ std::optional<PipelineFailure> OwnerOnce(const Policy& policy, BatchRun& run, Ow
   const Keys keys = KeysOf(batch.items);
   const auto decide = [&](const FoundRow& row) -> std::optional<Record> {
     OwnerDecision decision =
-        DecideOwner(row.record.get(), *batch.items[row.place], row.now, policy);
+        DecideOwner(row.record.get(), *batch.items[row.place], row.reading, policy);
     batch.results[row.place].verdict = decision.verdict;
     return std::move(decision.next);
   };
@@ -105,14 +105,14 @@ std::optional<PipelineFailure> OwnerOnce(const Policy& policy, BatchRun& run, Ow
     if (row.record == nullptr) result.verdict = OwnerVerdict::kRecordNotFound;
     result.record = row.record;
     // A row that vanished before it could be locked came without a reading: the earlier one stands.
-    if (row.now != absl::Time()) result.now = row.now;
+    if (row.reading.now != absl::Time()) result.reading = row.reading;
     run.MarkAnswered(row.place);
   };
 
   if (auto failure = Update(run, batch, run.Open())) return failure;
   Places to_write;
   auto failure = ReadRows(run, keys, run.Open(), [&](const FoundRow& row) {
-    batch.results[row.place].now = row.now;
+    batch.results[row.place].reading = row.reading;
     if (decide(row).has_value()) {
       to_write.push_back(row.place);
     } else {
@@ -128,7 +128,7 @@ std::optional<PipelineFailure> KeepRefusedOnce(BatchRun& run, Batch<OwnerItem, b
     IDEM_CHECK(!item->IsRenew()) << "only a refused Complete or Fail is kept";
   }
   const auto decide = [&](const FoundRow& row) {
-    std::optional<Record> next = KeepRefused(*row.record, *batch.items[row.place], row.now);
+    std::optional<Record> next = KeepRefused(*row.record, *batch.items[row.place], row.reading.now);
     batch.results[row.place] = next.has_value();
     return next;
   };

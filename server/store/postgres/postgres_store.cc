@@ -51,7 +51,7 @@ class PostgresStore : public Store {
   BatchResults<LookupResult> LookupBatch(absl::Span<const LookupItem* const> items) override {
     return RunBatch<LookupResult>(items, [](BatchRun& run, Batch<LookupItem, LookupResult>& batch) {
       return ReadRows(run, KeysOf(batch.items), run.Open(), [&](const FoundRow& row) {
-        batch.results[row.place] = {row.record, row.now};
+        batch.results[row.place] = {row.record, row.reading};
         run.MarkAnswered(row.place);
       });
     });
