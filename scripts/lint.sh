@@ -25,8 +25,11 @@ lint_proto() {
     echo "buf could not be installed"
     return 1
   }
-  buf lint proto || status=1
-  buf format --diff --exit-code proto || status=1
+  local folder
+  for folder in proto client/cpp/proto; do
+    buf lint "$folder" || status=1
+    buf format --diff --exit-code "$folder" || status=1
+  done
   return "$status"
 }
 
@@ -55,6 +58,7 @@ server/engine grpc|libpq-fe\.h|proto/|idempotency/v1/|server/store/postgres/|ser
 server/auth libpq-fe\.h|server/(store|engine|rpc|ops|app)/
 server/rpc libpq-fe\.h|server/store/postgres/|server/app/
 server/ops grpc|libpq-fe\.h|proto/|idempotency/v1/|server/(record|store|engine|auth|rpc|app)/
+client/cpp libpq-fe\.h|absl/|openssl/|server/|tests/
 TXT
   return "$status"
 }
@@ -89,7 +93,7 @@ lint_tidy() {
   fi
   mapfile -t files < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/lint/compile_commands.json |
     grep -vF "$root/build/" | sort -u)
-  mapfile -t sources < <(our_files 'server/*.cc' 'tests/*.cc')
+  mapfile -t sources < <(our_files 'client/cpp/*.cc' 'server/*.cc' 'tests/*.cc')
   missing=$(comm -13 <(printf '%s\n' "${files[@]#"$root/"}") <(printf '%s\n' "${sources[@]}" | sort -u))
   if [[ -n $missing ]]; then
     printf '%s\n' 'compiled by no target:' "$missing"
@@ -117,4 +121,5 @@ format() {
   cxx_files | xargs -r clang-format-14 -i
   need_buf || die "buf could not be installed"
   buf format --write proto
+  buf format --write client/cpp/proto
 }
