@@ -68,12 +68,15 @@ namespace idempotency {
   X(kCommitUnknown,        "idempotency_commit_unknown_total",          "items answered COMMIT_UNKNOWN")               \
   X(kCommitRetried,        "idempotency_commit_retried_total",          "batches run again after a lost commit answer")\
   X(kReconnects,           "idempotency_store_reconnects_total",        "connections opened to the database")          \
+  X(kCircuitOpened,        "idempotency_store_circuit_opened_total",    "times the standby circuit was opened")        \
+  X(kCommitTimedOut,       "idempotency_store_commit_timed_out_total",  "commits given up: no standby confirmed them") \
   X(kBatchBisected,        "idempotency_batch_bisected_total",          "batches split to find a bad or locked item")  \
   X(kWaitsRefused,         "idempotency_wait_refused_total",            "waits answered at once: a bound was reached") \
   X(kLogDropped,           "idempotency_log_dropped_total",             "log lines dropped: queue full")
 
 // Go up and down.
 #define IDEM_GAUGES(X) \
+  X(kCircuitOpen,          "idempotency_store_circuit_open",            "1 while no standby confirms commits")         \
   X(kSlowLaneCalls,        "idempotency_slow_lane_calls",               "calls in the slow lane")                      \
   X(kSlowLaneBytes,        "idempotency_slow_lane_bytes",               "bytes held by calls in the slow lane")        \
   X(kCallsInFlight,        "idempotency_calls_in_flight",               "calls accepted and not answered")             \

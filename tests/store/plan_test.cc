@@ -32,9 +32,12 @@ enum class Access {
 // A file of sql/queries without an entry fails the test: say here how it may read the table.
 const std::map<std::string, Access>& Expectations() {
   static const auto* const expectations = new std::map<std::string, Access>{
+      {"barrier", Access::kNoRecords},
       {"begin_insert", Access::kInserts},
       {"check", Access::kNoRecords},
       {"count_blocks", Access::kNoRecords},
+      {"durability", Access::kNoRecords},
+      {"keep_commit", Access::kNoRecords},
       {"lock", Access::kByKey},
       {"lock_timeout", Access::kNoRecords},
       {"migrate_list", Access::kNoRecords},

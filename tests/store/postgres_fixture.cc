@@ -109,9 +109,9 @@ void PostgresFixture::AllowConnections(bool allow) {
   ASSERT_TRUE(status.ok()) << status;
 }
 
-AttemptHash PostgresFixture::Attempt(int n) { return HashAttemptId(absl::StrCat("attempt-", n)); }
+AttemptHash StoreCalls::Attempt(int n) { return HashAttemptId(absl::StrCat("attempt-", n)); }
 
-BeginItem PostgresFixture::Request(absl::string_view key, int attempt) {
+BeginItem StoreCalls::Request(absl::string_view key, int attempt) {
   BeginItem item;
   item.key = {"m1", std::string(key)};
   item.operation = "POST /orders";
@@ -123,7 +123,7 @@ BeginItem PostgresFixture::Request(absl::string_view key, int attempt) {
   return item;
 }
 
-OwnerItem PostgresFixture::Completed(absl::string_view key, int attempt, int32_t status_code) {
+OwnerItem StoreCalls::Completed(absl::string_view key, int attempt, int32_t status_code) {
   OwnerItem item;
   item.key = {"m1", std::string(key)};
   item.attempt = Attempt(attempt);
@@ -134,7 +134,7 @@ OwnerItem PostgresFixture::Completed(absl::string_view key, int attempt, int32_t
   return item;
 }
 
-OwnerItem PostgresFixture::Failed(absl::string_view key, Disposition disposition, int attempt) {
+OwnerItem StoreCalls::Failed(absl::string_view key, Disposition disposition, int attempt) {
   OwnerItem item = Completed(key, attempt);
   Failure failure;
   failure.disposition = disposition;
@@ -142,7 +142,7 @@ OwnerItem PostgresFixture::Failed(absl::string_view key, Disposition disposition
   return item;
 }
 
-OwnerItem PostgresFixture::Renewed(absl::string_view key, absl::Duration lease, int attempt) {
+OwnerItem StoreCalls::Renewed(absl::string_view key, absl::Duration lease, int attempt) {
   OwnerItem item = Completed(key, attempt);
   item.answer = nullptr;
   item.lease_duration = lease;

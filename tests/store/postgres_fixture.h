@@ -38,7 +38,18 @@ class RawSession {
   PGconn* const connection_;
 };
 
-class PostgresFixture : public ::testing::Test {
+// Items of calls, all of merchant "m1".
+class StoreCalls : public ::testing::Test {
+ protected:
+  static AttemptHash Attempt(int n);
+  static BeginItem Request(absl::string_view key, int attempt = 1);
+  static OwnerItem Completed(absl::string_view key, int attempt = 1, int32_t status_code = 201);
+  static OwnerItem Failed(absl::string_view key, Disposition disposition, int attempt = 1);
+  static OwnerItem Renewed(absl::string_view key, absl::Duration lease, int attempt = 1);
+  static LookupItem LookupOf(absl::string_view key) { return {{"m1", std::string(key)}}; }
+};
+
+class PostgresFixture : public StoreCalls {
  protected:
   // Migrated once for a test binary; each test gets a copy.
   PostgresFixture();
@@ -64,13 +75,6 @@ class PostgresFixture : public ::testing::Test {
   void Terminate(const std::string& pid);
   // Lets nobody connect any more, or again. Present sessions go on.
   void AllowConnections(bool allow);
-
-  static AttemptHash Attempt(int n);
-  static BeginItem Request(absl::string_view key, int attempt = 1);
-  static OwnerItem Completed(absl::string_view key, int attempt = 1, int32_t status_code = 201);
-  static OwnerItem Failed(absl::string_view key, Disposition disposition, int attempt = 1);
-  static OwnerItem Renewed(absl::string_view key, absl::Duration lease, int attempt = 1);
-  static LookupItem LookupOf(absl::string_view key) { return {{"m1", std::string(key)}}; }
 
   BatchResults<BeginResult> Begin(const std::vector<BeginItem>& items);
   BatchResults<OwnerResult> Owner(const std::vector<OwnerItem>& items);

@@ -42,13 +42,15 @@ std::string QuoteName(absl::string_view name) { return absl::StrCat("\"", name, 
 
 }  // namespace
 
-TestPostgres::TestPostgres() {
+TestPostgres::TestPostgres()
+    : TestPostgres({{"fsync", "off"},
+                    {"synchronous_commit", "on"},
+                    {"autovacuum", "on"},
+                    {"max_connections", "100"}}) {}
+
+TestPostgres::TestPostgres(std::vector<std::pair<std::string, std::string>> settings) {
   absl::StatusOr<std::unique_ptr<PrivatePostgres>> server =
-      PrivatePostgres::Start({.ephemeral = true,
-                              .settings = {{"fsync", "off"},
-                                           {"synchronous_commit", "on"},
-                                           {"autovacuum", "on"},
-                                           {"max_connections", "100"}}});
+      PrivatePostgres::Start({.ephemeral = true, .settings = std::move(settings)});
   IDEM_CHECK(server.ok()) << server.status();
   server_ = *std::move(server);
 }

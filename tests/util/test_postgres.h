@@ -12,6 +12,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,6 +28,8 @@ namespace idempotency {
 class TestPostgres {
  public:
   TestPostgres();
+  // With these settings instead, which no ALTER SYSTEM changes then.
+  explicit TestPostgres(std::vector<std::pair<std::string, std::string>> settings);
   TestPostgres(const TestPostgres&) = delete;
   TestPostgres& operator=(const TestPostgres&) = delete;
 

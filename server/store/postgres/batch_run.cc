@@ -130,7 +130,7 @@ void BatchRun::RunUntilKnown(const BatchRunOptions& options,
     // reached or refuses is worth waiting for only if the batch may have happened.
     const bool has_ended = failure.has_value() && failure->kind == ErrorKind::kLost;
     const absl::Duration left = deadline - SystemClock()->BootTime();
-    if ((!has_ended && !IsInDoubt()) || left <= absl::ZeroDuration()) {
+    if ((!has_ended && !IsInDoubt()) || left <= absl::ZeroDuration() || session_->IsCutOff()) {
       if (failure.has_value()) CloseOpen(*failure);
       DoubtOverrules();
       return;

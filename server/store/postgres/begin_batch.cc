@@ -63,7 +63,8 @@ std::shared_ptr<const Record> InsertedRecord(const BeginItem& item, RowReader& r
 std::optional<PipelineFailure> Insert(BatchRun& run, BeginBatch& batch, PlacesView places) {
   return run.Do(places, [&](PlacesView part, LockWait wait) -> std::optional<PipelineFailure> {
     const PipelineOutcome outcome =
-        run.session().Run(WithLockWait(wait, Query::kBeginInsert, InsertParams(batch, part)));
+        run.session().Run(WithLockWait(wait, Query::kBeginInsert, InsertParams(batch, part)),
+                          AnswersFrom::kItsWrites);
     if (outcome.failure.has_value()) {
       if (outcome.failure->effect == Effect::kLost) run.MarkWritten(part);
       return outcome.failure;

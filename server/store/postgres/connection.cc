@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,6 +34,12 @@ constexpr Query kPrepared[] = {
     Query::kCountBlocks,
     Query::kCheck,
 };
+// Only with Durability::kReplicated.
+constexpr Query kPreparedForStandby[] = {Query::kBarrier, Query::kDurability};
+
+// How often a commit that is waited for looks whether the circuit has been opened by another one:
+// its caller is to be answered at once then.
+constexpr absl::Duration kLookAtCircuit = absl::Milliseconds(10);
 
 absl::Duration Now() { return SystemClock()->BootTime(); }
 
@@ -70,54 +74,6 @@ std::string OneLine(const char* message) {
 
 }  // namespace
 
-absl::StatusOr<ConnectParams> ConnectParams::Make(const ConnectionOptions& options) {
-  char* error = nullptr;
-  PQconninfoOption* parsed = PQconninfoParse(options.conninfo.c_str(), &error);
-  if (parsed == nullptr) {
-    PQfreemem(error);
-    return absl::InvalidArgumentError("the database's connection string cannot be parsed");
-  }
-  std::map<std::string, std::string> values;
-  for (const PQconninfoOption* option = parsed; option->keyword != nullptr; ++option) {
-    if (option->val != nullptr) values[option->keyword] = option->val;
-  }
-  PQconninfoFree(parsed);
-  const auto seconds =
-      static_cast<int64_t>(std::ceil(absl::ToDoubleSeconds(options.connect_timeout)));
-  // emplace keeps what the connection string says.
-  values.emplace("connect_timeout", absl::StrCat(std::max<int64_t>(seconds, 2)));
-  values.emplace("target_session_attrs", "read-write");
-  values.emplace("keepalives", "1");
-  values.emplace("keepalives_idle", "5");
-  values.emplace("keepalives_interval", "2");
-  values.emplace("keepalives_count", "3");
-  values.emplace(
-      "tcp_user_timeout",
-      absl::StrCat(absl::ToInt64Milliseconds(options.statement_timeout + options.commit_timeout)));
-  values.emplace("client_encoding", "UTF8");
-  values.emplace("fallback_application_name", "idempotencyd");
-  ConnectParams params;
-  for (auto& [keyword, value] : values) {
-    params.keywords_.push_back(keyword);
-    params.values_.push_back(value);
-  }
-  return params;
-}
-
-std::vector<const char*> ConnectParams::Keywords() const {
-  std::vector<const char*> pointers;
-  for (const std::string& keyword : keywords_) pointers.push_back(keyword.c_str());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-std::vector<const char*> ConnectParams::Values() const {
-  std::vector<const char*> pointers;
-  for (const std::string& value : values_) pointers.push_back(value.c_str());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 absl::StatusOr<DatabaseIdentity> CheckFitness(const PGresult* checked) {
   RETURN_IF_ERROR(CheckShape(
       checked, {PgType::kInt4, PgType::kBool, PgType::kBool, PgType::kInt8, PgType::kInt8}));
@@ -149,8 +105,12 @@ bool WasRolledBack(const PGresult* commit) {
   return absl::string_view(PQcmdStatus(const_cast<PGresult*>(commit))) == "ROLLBACK";
 }
 
-Connection::Connection(const ConnectionOptions& options, PGconn* connection)
-    : options_(options), connection_(connection) {
+Connection::Connection(const ConnectionOptions& options, PgConnection connection, Node node,
+                       const Circuit* circuit)
+    : options_(options),
+      connection_(std::move(connection)),
+      node_(std::move(node)),
+      circuit_(circuit) {
   PQsetNoticeReceiver(connection_.get(), &Connection::OnNotice, this);
   // PQerrorMessage then holds no text of the server: a DETAIL quotes whole rows.
   PQsetErrorVerbosity(connection_.get(), PQERRORS_SQLSTATE);
@@ -163,65 +123,100 @@ void Connection::OnNotice(void* self, const PGresult* notice) {
   }
 }
 
-Connection::OpenOutcome Connection::Open(const ConnectionOptions& options) {
-  const absl::StatusOr<ConnectParams> params = ConnectParams::Make(options);
-  if (!params.ok()) {
-    return {nullptr, PipelineFailure{Effect::kNotSent, ErrorKind::kUnavailable,
-                                     std::string(params.status().message())}};
+namespace {
+
+// Of the failures of several nodes the one to report: a schema that does not fit and commits that
+// wait for nobody are for an operator; anything else passes by itself.
+bool TellsMore(const PipelineFailure& one, const PipelineFailure& other) {
+  const auto weight = [](const PipelineFailure& failure) {
+    return failure.kind == ErrorKind::kSchema ? 2 : failure.opens_circuit ? 1 : 0;
+  };
+  return weight(one) >= weight(other);
+}
+
+}  // namespace
+
+Connection::OpenOutcome Connection::Open(const ConnectionOptions& options, Nodes* nodes,
+                                         const Circuit* circuit) {
+  const absl::Duration enough = Now() + 2 * nodes->connect_timeout();
+  PipelineFailure failure = {Effect::kNotSent, ErrorKind::kUnavailable, "connect: no node to try"};
+  for (const Node& node : nodes->InOrder()) {
+    if (Now() >= enough) break;
+    PipelineFailure refused = {Effect::kNotSent, ErrorKind::kUnavailable, "connect: "};
+    std::string error;
+    PgConnection raw = nodes->Connect(node, &error);
+    if (raw == nullptr) {
+      refused.message += error;
+    } else {
+      std::unique_ptr<Connection> connection(
+          new Connection(options, std::move(raw), node, circuit));
+      std::optional<PipelineFailure> unfit = connection->SetUp();
+      if (!unfit.has_value()) {
+        nodes->Prefer(node);
+        return {std::move(connection), std::nullopt};
+      }
+      refused = *std::move(unfit);
+      refused.effect = Effect::kNotSent;
+      if (refused.kind != ErrorKind::kSchema) refused.kind = ErrorKind::kUnavailable;
+      refused.message = absl::StrCat("setting up a connection: ", refused.message);
+    }
+    nodes->PassOver(node);
+    if (TellsMore(refused, failure)) failure = std::move(refused);
   }
-  // The blocking call: at the end of connect_timeout it goes on to the next host, which
-  // PQconnectPoll cannot be told to do.
-  PGconn* raw = PQconnectdbParams(params->Keywords().data(), params->Values().data(), 0);
-  IDEM_CHECK(raw != nullptr) << "out of memory";
-  std::unique_ptr<Connection> connection(new Connection(options, raw));
-  if (PQstatus(raw) != CONNECTION_OK) {
-    return {nullptr, PipelineFailure{Effect::kNotSent, ErrorKind::kUnavailable,
-                                     absl::StrCat("connect: ", OneLine(PQerrorMessage(raw)))}};
-  }
-  if (std::optional<PipelineFailure> failure = connection->SetUp()) {
-    failure->effect = Effect::kNotSent;
-    if (failure->kind != ErrorKind::kSchema) failure->kind = ErrorKind::kUnavailable;
-    failure->message = absl::StrCat("setting up a connection: ", failure->message);
-    return {nullptr, std::move(failure)};
-  }
-  return {std::move(connection), std::nullopt};
+  return {nullptr, std::move(failure)};
 }
 
 std::optional<PipelineFailure> Connection::SetUp() {
   if (PQsetnonblocking(connection_.get(), 1) != 0 || PQenterPipelineMode(connection_.get()) != 1) {
     return Lost("entering pipeline mode");
   }
+  const bool is_replicated = options_.durability == Durability::kReplicated;
   const absl::Duration all = options_.statement_timeout + options_.commit_timeout;
   const std::string lock_timeout = Millis(options_.lock_timeout);
   const std::string timeout = Millis(all);
   const char* settings[] = {lock_timeout.c_str(), timeout.c_str(), timeout.c_str()};
+  const auto send = [this](Query query) {
+    return PQsendQueryParams(connection_.get(), QueryText(query), 0, nullptr, nullptr, nullptr,
+                             nullptr, 1) == 1;
+  };
   if (PQsendQueryParams(connection_.get(), QueryText(Query::kSession), 3, nullptr, settings,
                         nullptr, nullptr, 1) != 1 ||
-      PQsendQueryParams(connection_.get(), QueryText(Query::kCheck), 0, nullptr, nullptr, nullptr,
-                        nullptr, 1) != 1) {
+      !send(is_replicated ? Query::kDurability : Query::kKeepCommit) || !send(Query::kCheck)) {
     return Lost("sending the session's settings");
   }
-  PipelineOutcome checked = Finish(2, false);
+  PipelineOutcome checked = Finish(3);
   if (checked.failure.has_value() && checked.failure->kind == ErrorKind::kSchema) {
     checked.failure->message = absl::StrFormat(
         "the database has no schema of this service; this server works with versions %d to %d",
         kOldestSchema, kNewestSchema);
   }
   if (checked.failure.has_value()) return std::move(checked.failure);
-  const absl::StatusOr<DatabaseIdentity> fit = CheckFitness(checked.results[1].get());
+  const absl::StatusOr<DatabaseIdentity> fit = CheckFitness(checked.results[2].get());
+  if (absl::IsFailedPrecondition(fit.status())) {
+    return PipelineFailure{Effect::kRejected, ErrorKind::kSchema,
+                           std::string(fit.status().message())};
+  }
+  if (is_replicated) {
+    const PGresult* row = checked.results[1].get();
+    if (std::optional<PipelineFailure> unfit = CheckCommit(row, row)) return unfit;
+  }
   if (!fit.ok()) {
-    return PipelineFailure{
-        Effect::kRejected,
-        absl::IsFailedPrecondition(fit.status()) ? ErrorKind::kSchema : ErrorKind::kUnavailable,
-        std::string(fit.status().message())};
+    return PipelineFailure{Effect::kRejected, ErrorKind::kUnavailable,
+                           std::string(fit.status().message())};
   }
   identity_ = *fit;
-  for (const Query query : kPrepared) {
-    if (PQsendPrepare(connection_.get(), QueryName(query), QueryText(query), 0, nullptr) != 1) {
-      return Lost("sending statements to prepare");
-    }
+  size_t prepared = 0;
+  const auto prepare = [&](Query query) {
+    ++prepared;
+    return PQsendPrepare(connection_.get(), QueryName(query), QueryText(query), 0, nullptr) == 1;
+  };
+  bool is_sent = std::all_of(std::begin(kPrepared), std::end(kPrepared), prepare);
+  if (is_replicated) {
+    is_sent = is_sent &&
+              std::all_of(std::begin(kPreparedForStandby), std::end(kPreparedForStandby), prepare);
   }
-  return Finish(std::size(kPrepared), false).failure;
+  if (!is_sent) return Lost("sending statements to prepare");
+  return Finish(prepared).failure;
 }
 
 bool Connection::IsClosedByServer() {
@@ -235,31 +230,27 @@ bool Connection::IsClosedByServer() {
   return false;
 }
 
-PipelineOutcome Connection::Run(absl::Span<const Statement> statements) {
-  IDEM_CHECK(usable_) << "a connection that failed was used again";
-  in_doubt_ = false;
-  if (IsClosedByServer()) {
-    PipelineFailure failure = Lost("while idle");
-    failure.effect = Effect::kNotSent;
-    return {std::move(failure), {}};
+PipelineOutcome Connection::Run(absl::Span<const Statement> statements, AnswersFrom answers) {
+  if (std::optional<PipelineFailure> failure = Send(statements, answers, options_.commit_timeout)) {
+    return CleanUp({std::move(failure), {}});
   }
-  bool ends_in_commit = false;
-  for (const Statement& statement : statements) {
-    if (!SendPrepared(statement)) return {Lost("sending"), {}};
-    ends_in_commit = statement.query == Query::kTransactionCommit;
-  }
-  PipelineOutcome outcome = Finish(statements.size(), ends_in_commit);
-  if (outcome.failure.has_value() && usable_) {
-    if (outcome.failure->kind == ErrorKind::kLost) {
-      outcome.failure->effect = Effect::kLost;
-      usable_ = false;
-    } else {
-      RollBack();
-    }
-  }
-  return outcome;
+  return CleanUp(*Receive(absl::InfiniteDuration()));
 }
 
+std::optional<PipelineOutcome> Connection::RunWithin(absl::Span<const Statement> statements,
+                                                     AnswersFrom answers, absl::Duration patience) {
+  if (std::optional<PipelineFailure> failure =
+          Send(statements, answers, absl::InfiniteDuration())) {
+    return CleanUp({std::move(failure), {}});
+  }
+  return Resume(patience);
+}
+
+std::optional<PipelineOutcome> Connection::Resume(absl::Duration patience) {
+  std::optional<PipelineOutcome> outcome = Receive(Now() + patience);
+  if (!outcome.has_value()) return std::nullopt;
+  return CleanUp(*std::move(outcome));
+}
 bool Connection::SendPrepared(const Statement& statement) {
   const std::vector<std::string>& values = statement.params.values();
   std::vector<const char*> pointers(values.size());
@@ -274,81 +265,206 @@ bool Connection::SendPrepared(const Statement& statement) {
                              formats.data(), 1) == 1;
 }
 
-PipelineOutcome Connection::Finish(size_t expected, bool ends_in_commit) {
+std::optional<PipelineFailure> Connection::Send(absl::Span<const Statement> statements,
+                                                AnswersFrom answers,
+                                                absl::Duration commit_timeout) {
+  IDEM_CHECK(usable_) << "a connection that failed was used again";
+  in_doubt_ = false;
+  if (IsClosedByServer()) {
+    PipelineFailure failure = Lost("while idle");
+    failure.effect = Effect::kNotSent;
+    return failure;
+  }
+  reading_ = Reading();
+  reading_.statements = statements.size();
+  reading_.ends_in_commit =
+      !statements.empty() && statements.back().query == Query::kTransactionCommit;
+  reading_.is_checked =
+      options_.durability == Durability::kReplicated && answers != AnswersFrom::kNothing;
+  reading_.has_barrier = reading_.is_checked && answers == AnswersFrom::kWhatItFound;
+  reading_.commit_at = statements.size() - (reading_.ends_in_commit ? 1 : 0);
+  reading_.syncs_left = 1;
+  reading_.commit_timeout = commit_timeout;
+  reading_.deadline = Now() + options_.statement_timeout;
+  bool is_sent = true;
+  for (const Statement& statement : statements.first(reading_.commit_at)) {
+    is_sent = is_sent && SendPrepared(statement);
+  }
+  if (reading_.has_barrier) {
+    is_sent = is_sent && SendPrepared({Query::kBarrier, {}});
+    ++reading_.commit_at;
+  }
+  if (reading_.is_checked) {
+    // Results come before the commit, so that its timer runs from there: the server would keep them
+    // back until it waits for the next message.
+    is_sent = is_sent && SendPrepared({Query::kDurability, {}}) &&
+              PQsendFlushRequest(connection_.get()) == 1;
+    ++reading_.commit_at;
+  }
+  if (reading_.ends_in_commit) is_sent = is_sent && SendPrepared(statements.back());
+  if (reading_.is_checked) {
+    if (!reading_.ends_in_commit) {
+      is_sent = is_sent && PQpipelineSync(connection_.get()) == 1;
+      ++reading_.syncs_left;
+    }
+    is_sent = is_sent && SendPrepared({Query::kDurability, {}});
+  }
+  is_sent = is_sent && PQpipelineSync(connection_.get()) == 1;
+  return is_sent ? std::nullopt : std::make_optional(Lost("sending"));
+}
+
+PipelineOutcome Connection::Finish(size_t statements) {
+  reading_ = Reading();
+  reading_.statements = statements;
+  reading_.commit_at = statements;
+  reading_.syncs_left = 1;
+  reading_.commit_timeout = options_.commit_timeout;
+  reading_.deadline = Now() + options_.statement_timeout;
   if (PQpipelineSync(connection_.get()) != 1) return {Lost("sending"), {}};
-  PipelineOutcome outcome;
-  size_t ended = 0;  // statements whose results were read to the end
-  absl::Duration deadline = Now() + options_.statement_timeout;
-  for (;;) {
+  return *Receive(absl::InfiniteDuration());
+}
+
+std::optional<PipelineOutcome> Connection::Receive(absl::Duration until) {
+  while (reading_.syncs_left > 0) {
     PgResult result;
-    if (!NextResult(deadline, &result)) return {Lost("waiting for the answer"), {}};
+    switch (NextResult(until, &result)) {
+      case Heard::kNotYet:
+        return std::nullopt;
+      case Heard::kLost:
+        return PipelineOutcome{Lost("waiting for the answer"), {}};
+      case Heard::kResult:
+        break;
+    }
     if (result == nullptr) {
-      if (++ended == expected) deadline = Now() + options_.commit_timeout;
-      if (ended > expected + 1) return {Lost("after results that nobody asked for"), {}};
+      if (!reading_.is_in_results) return PipelineOutcome{Lost("after too few results"), {}};
+      reading_.is_in_results = false;
+      if (++reading_.ended == reading_.commit_at) {
+        reading_.deadline = Now() + reading_.commit_timeout;
+      }
       continue;
     }
     const ExecStatusType status = PQresultStatus(result.get());
-    if (status == PGRES_PIPELINE_SYNC) break;
+    if (status == PGRES_PIPELINE_SYNC) {
+      --reading_.syncs_left;
+      continue;
+    }
+    reading_.is_in_results = true;
     if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
-      outcome.results.push_back(std::move(result));
-    } else if (status == PGRES_FATAL_ERROR && !outcome.failure.has_value()) {
-      outcome.failure =
+      reading_.results.push_back(std::move(result));
+    } else if (status == PGRES_FATAL_ERROR && !reading_.failure.has_value()) {
+      reading_.failure =
           PipelineFailure{Effect::kRejected, KindOfSqlState(Field(result.get(), PG_DIAG_SQLSTATE)),
                           SafeMessage(result.get())};
+      // What was committed before the error is not undone by it.
+      if (reading_.IsPastCommit()) reading_.failure->kind = ErrorKind::kLost;
     }
   }
-  if (outcome.failure.has_value()) return {std::move(outcome.failure), {}};
+  return Conclude();
+}
+
+PipelineOutcome Connection::Conclude() {
+  if (reading_.failure.has_value()) return {std::move(reading_.failure), {}};
   if (in_doubt_) return {Lost("after a WARNING that the commit was not waited for"), {}};
-  if (outcome.results.size() != expected) return {Lost("after too few results"), {}};
-  if (ends_in_commit && WasRolledBack(outcome.results.back().get())) {
+  std::vector<PgResult> results = std::move(reading_.results);
+  const size_t expected =
+      reading_.statements + (reading_.has_barrier ? 1 : 0) + (reading_.is_checked ? 2 : 0);
+  if (results.size() != expected) return {Lost("after too few results"), {}};
+  const size_t commit = reading_.commit_at;
+  if (reading_.ends_in_commit && WasRolledBack(results[commit].get())) {
     return {
         PipelineFailure{Effect::kRejected, ErrorKind::kRunAgain, "COMMIT was answered by ROLLBACK"},
         {}};
   }
+  if (reading_.is_checked) {
+    auto undurable = CheckCommit(results[commit - 1].get(), results.back().get());
+    if (undurable.has_value()) return {std::move(undurable), {}};
+    results.pop_back();
+    const auto added = results.begin() + static_cast<std::ptrdiff_t>(commit);
+    results.erase(added - (reading_.has_barrier ? 2 : 1), added);
+  }
+  return {std::nullopt, std::move(results)};
+}
+
+std::optional<PipelineFailure> Connection::CheckCommit(const PGresult* before,
+                                                       const PGresult* after) {
+  CommitSettings earlier;
+  absl::Status checked = ReadCommitSettings(before, &earlier);
+  if (checked.ok()) checked = ReadCommitSettings(after, &settings_);
+  if (checked.ok()) checked = CheckReplicated(earlier, settings_);
+  if (checked.ok()) return std::nullopt;
+  // It was committed, perhaps on this node alone.
+  PipelineFailure failure = Lost("for want of a standby");
+  failure.message = std::string(checked.message());
+  if (absl::IsUnavailable(checked)) {
+    failure.kind = ErrorKind::kUnavailable;
+    failure.opens_circuit = true;
+  }
+  return failure;
+}
+
+PipelineOutcome Connection::CleanUp(PipelineOutcome outcome) {
+  if (!outcome.failure.has_value() || !usable_) return outcome;
+  if (outcome.failure->kind == ErrorKind::kLost) {
+    outcome.failure->effect = Effect::kLost;
+    usable_ = false;
+  } else {
+    RollBack();
+  }
   return outcome;
 }
 
-bool Connection::NextResult(absl::Duration deadline, PgResult* result) {
+Connection::Heard Connection::NextResult(absl::Duration until, PgResult* result) {
   for (;;) {
     const int unsent = PQflush(connection_.get());
-    if (unsent < 0) return false;
+    if (unsent < 0) return Heard::kLost;
     if (unsent == 0 && PQisBusy(connection_.get()) == 0) break;
-    if (!Await(deadline)) return false;
+    const Heard heard = Await(until);
+    if (heard != Heard::kResult) return heard;
   }
   result->reset(PQgetResult(connection_.get()));
   // libpq makes up an error result for a connection that has ended.
-  return PQstatus(connection_.get()) == CONNECTION_OK;
+  return PQstatus(connection_.get()) == CONNECTION_OK ? Heard::kResult : Heard::kLost;
 }
 
-bool Connection::Await(absl::Duration deadline) {
-  const absl::Duration left = deadline - Now();
-  if (left <= absl::ZeroDuration()) {
-    is_late_ = true;
-    return false;
-  }
+Connection::Heard Connection::Await(absl::Duration until) {
+  const absl::Duration now = Now();
+  is_late_ = reading_.deadline <= now;
+  is_called_off_ = circuit_ != nullptr && reading_.IsInCommit() && circuit_->IsOpen();
+  if (is_late_ || is_called_off_) return Heard::kLost;
+  if (until <= now) return Heard::kNotYet;
+  absl::Duration left = std::min(reading_.deadline, until) - now;
+  if (circuit_ != nullptr && reading_.IsInCommit()) left = std::min(left, kLookAtCircuit);
   pollfd socket = {PQsocket(connection_.get()), POLLIN, 0};
   if (PQflush(connection_.get()) == 1) socket.events |= POLLOUT;
-  const auto timeout =
-      static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))));
+  const auto timeout = static_cast<int>(
+      absl::ToInt64Milliseconds(absl::Ceil(std::min(left, absl::Hours(1)), absl::Milliseconds(1))));
   const int ready = poll(&socket, 1, timeout);
-  if (ready < 0 && errno != EINTR) return false;
-  if (ready <= 0) return true;  // the caller comes back, and the deadline is tested again
-  if ((socket.revents & (POLLIN | POLLERR | POLLHUP)) == 0) return true;
-  return PQconsumeInput(connection_.get()) == 1;
+  if (ready < 0 && errno != EINTR) return Heard::kLost;
+  // After a time without news the caller comes back, and the timers are looked at again.
+  if (ready <= 0 || (socket.revents & (POLLIN | POLLERR | POLLHUP)) == 0) return Heard::kResult;
+  return PQconsumeInput(connection_.get()) == 1 ? Heard::kResult : Heard::kLost;
 }
 
 void Connection::RollBack() {
   if (PQtransactionStatus(connection_.get()) == PQTRANS_IDLE) return;
-  if (!SendPrepared({Query::kTransactionRollback, {}}) || Finish(1, false).failure.has_value()) {
+  if (!SendPrepared({Query::kTransactionRollback, {}}) || Finish(1).failure.has_value()) {
     usable_ = false;
   }
 }
 
 PipelineFailure Connection::Lost(absl::string_view doing) {
   usable_ = false;
+  PipelineFailure failure = {Effect::kLost, ErrorKind::kLost, ""};
+  if ((is_late_ || is_called_off_) && reading_.IsInCommit()) {
+    failure.message = "the commit was not answered in time: no standby has confirmed it";
+    failure.opens_circuit = is_late_;
+    failure.leaves_commit = true;
+    return failure;
+  }
   const std::string reason =
       is_late_ ? "a timer fired" : OneLine(PQerrorMessage(connection_.get()));
-  return {Effect::kLost, ErrorKind::kLost, absl::StrCat("connection lost ", doing, ": ", reason)};
+  failure.message = absl::StrCat("connection lost ", doing, ": ", reason);
+  return failure;
 }
 
 }  // namespace idempotency

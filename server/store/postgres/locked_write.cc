@@ -91,9 +91,7 @@ std::optional<PipelineFailure> WriteLocked(BatchRun& run, std::vector<FoundRow>&
     }
   }
   if (records.empty()) {
-    // What was read stays true whether or not the rollback is answered.
-    run.session().Continue({{Query::kTransactionRollback, {}}});
-    return std::nullopt;
+    return run.session().EndUnwritten();
   }
   std::vector<RowToWrite> to_write;
   Places places;
@@ -102,8 +100,10 @@ std::optional<PipelineFailure> WriteLocked(BatchRun& run, std::vector<FoundRow>&
     to_write.push_back({&records[i], records[i].answer == row.record->answer});
     places.push_back(row.place);
   }
+  // The commit of the written rows covers those that were only found.
   const PipelineOutcome outcome = run.session().Continue(
-      {{Query::kWrite, EncodeRows(to_write)}, {Query::kTransactionCommit, {}}});
+      {{Query::kWrite, EncodeRows(to_write)}, {Query::kTransactionCommit, {}}},
+      AnswersFrom::kItsWrites);
   if (outcome.failure.has_value()) {
     if (outcome.failure->effect == Effect::kLost) run.MarkWritten(places);
     return outcome.failure;
@@ -145,7 +145,8 @@ std::optional<PipelineFailure> ReadRows(BatchRun& run, const Keys& keys, PlacesV
   while (!left.empty() && !failure.has_value()) {
     Places next;
     failure = run.Do(left, [&](PlacesView part, LockWait) -> std::optional<PipelineFailure> {
-      const PipelineOutcome outcome = run.session().Run({{Query::kRead, RowsParams(keys, part)}});
+      const PipelineOutcome outcome =
+          run.session().Run({{Query::kRead, RowsParams(keys, part)}}, AnswersFrom::kWhatItFound);
       if (outcome.failure.has_value()) return outcome.failure;
       Places held_back;
       auto rows = FindRows(run, keys, part, outcome.results[0].get(), &held_back);
@@ -172,12 +173,12 @@ std::optional<PipelineFailure> LockAndWrite(BatchRun& run, const Keys& keys, Pla
                                     LockWait wait) -> std::optional<PipelineFailure> {
       std::vector<Statement> lock = WithLockWait(wait, Query::kLock, RowsParams(keys, part));
       lock.insert(lock.begin(), {Query::kTransactionBegin, {}});
-      const PipelineOutcome locked = run.session().Run(lock);
+      const PipelineOutcome locked = run.session().Run(lock, AnswersFrom::kNothing);
       if (locked.failure.has_value()) return locked.failure;
       Places held_back;
       auto rows = FindRows(run, keys, part, locked.results.back().get(), &held_back);
       if (!rows.ok()) {
-        run.session().Continue({{Query::kTransactionRollback, {}}});
+        run.session().Continue({{Query::kTransactionRollback, {}}}, AnswersFrom::kNothing);
         return BrokenAnswer(rows.status().message());
       }
       if (auto failure = WriteLocked(run, *rows, decide)) return failure;

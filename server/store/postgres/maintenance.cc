@@ -28,17 +28,18 @@ absl::Status AsFault(const PipelineFailure& failure, Query query) {
 
 // The last statement's result. Statements that are gone are prepared anew once; anything else waits
 // for the next step.
-absl::StatusOr<PgResult> RunAll(Session& session, absl::Span<const Statement> statements) {
-  PipelineOutcome outcome = session.Run(statements);
+absl::StatusOr<PgResult> RunAll(Session& session, absl::Span<const Statement> statements,
+                                AnswersFrom answers) {
+  PipelineOutcome outcome = session.Run(statements, answers);
   if (outcome.failure.has_value() && outcome.failure->kind == ErrorKind::kPrepareAgain) {
-    outcome = session.Run(statements);
+    outcome = session.Run(statements, answers);
   }
   if (outcome.failure.has_value()) return AsFault(*outcome.failure, statements.back().query);
   return std::move(outcome.results.back());
 }
 
-absl::StatusOr<PgResult> RunOne(Session& session, Query query, Params params) {
-  return RunAll(session, {{query, std::move(params)}});
+absl::StatusOr<PgResult> RunOne(Session& session, Query query, Params params, AnswersFrom answers) {
+  return RunAll(session, {{query, std::move(params)}}, answers);
 }
 
 uint32_t BlockNumber(int64_t block) {
@@ -79,13 +80,15 @@ absl::StatusOr<std::vector<SweptRecord>> SweptRecords(const PGresult* result) {
 // again, and a log line too many is better than none.
 absl::StatusOr<std::vector<SweptRecord>> RunAndTell(Session& session, Query query, Params params) {
   ASSIGN_OR_RETURN(const PgResult result,
-                   RunAll(session, {{Query::kTransactionBegin, {}}, {query, std::move(params)}}));
+                   RunAll(session, {{Query::kTransactionBegin, {}}, {query, std::move(params)}},
+                          AnswersFrom::kNothing));
   absl::StatusOr<std::vector<SweptRecord>> records = SweptRecords(result.get());
   if (!records.ok() || records->empty()) {
-    session.Continue({{Query::kTransactionRollback, {}}});
+    session.Continue({{Query::kTransactionRollback, {}}}, AnswersFrom::kNothing);
     return records;
   }
-  const PipelineOutcome committed = session.Continue({{Query::kTransactionCommit, {}}});
+  const PipelineOutcome committed =
+      session.Continue({{Query::kTransactionCommit, {}}}, AnswersFrom::kItsWrites);
   if (committed.failure.has_value() && committed.failure->effect != Effect::kLost) {
     return AsFault(*committed.failure, query);
   }
@@ -95,7 +98,8 @@ absl::StatusOr<std::vector<SweptRecord>> RunAndTell(Session& session, Query quer
 }  // namespace
 
 absl::StatusOr<int64_t> CountBlocks(Session& session) {
-  ASSIGN_OR_RETURN(const PgResult result, RunOne(session, Query::kCountBlocks, Params()));
+  ASSIGN_OR_RETURN(const PgResult result,
+                   RunOne(session, Query::kCountBlocks, Params(), AnswersFrom::kNothing));
   RETURN_IF_ERROR(CheckShape(result.get(), {PgType::kInt8}));
   if (PQntuples(result.get()) != 1) return absl::InternalError("count_blocks: no row");
   RowReader row(result.get(), 0);
@@ -114,7 +118,8 @@ absl::StatusOr<std::vector<SweptRecord>> SweepStep(Session& session, const Polic
 absl::StatusOr<int64_t> PurgeStep(Session& session, const Policy& policy, BlockRange range) {
   Params params = RangeParams(range);
   params.AddInt8(Millis(policy.skew_margin)).AddInt8(Millis(policy.replay_window));
-  ASSIGN_OR_RETURN(const PgResult result, RunOne(session, Query::kPurgeStep, std::move(params)));
+  ASSIGN_OR_RETURN(const PgResult result,
+                   RunOne(session, Query::kPurgeStep, std::move(params), AnswersFrom::kItsWrites));
   return std::atoll(PQcmdTuples(result.get()));
 }
 
@@ -128,7 +133,8 @@ absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(Session& session, co
 }
 
 absl::Status CheckDatabase(Session& session) {
-  ASSIGN_OR_RETURN(const PgResult result, RunOne(session, Query::kCheck, Params()));
+  ASSIGN_OR_RETURN(const PgResult result,
+                   RunOne(session, Query::kCheck, Params(), AnswersFrom::kNothing));
   const absl::Status fits = CheckFitness(result.get()).status();
   if (fits.ok()) return fits;
   const Fault fault = absl::IsFailedPrecondition(fits) ? Fault::kSchemaIncompatible

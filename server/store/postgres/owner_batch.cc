@@ -58,7 +58,8 @@ OwnerResult UpdatedResult(const OwnerItem& item, RowReader& row) {
 std::optional<PipelineFailure> Update(BatchRun& run, OwnerBatch& batch, PlacesView places) {
   return run.Do(places, [&](PlacesView part, LockWait wait) -> std::optional<PipelineFailure> {
     const PipelineOutcome outcome =
-        run.session().Run(WithLockWait(wait, Query::kOwnerUpdate, UpdateParams(batch, part)));
+        run.session().Run(WithLockWait(wait, Query::kOwnerUpdate, UpdateParams(batch, part)),
+                          AnswersFrom::kItsWrites);
     if (outcome.failure.has_value()) {
       if (outcome.failure->effect == Effect::kLost) run.MarkWritten(part);
       return outcome.failure;

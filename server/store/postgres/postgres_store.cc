@@ -1,11 +1,14 @@
 #include "server/store/postgres/postgres_store.h"
 
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "server/base/check.h"
 #include "server/store/postgres/batch_run.h"
 #include "server/store/postgres/locked_write.h"
 #include "server/store/postgres/maintenance.h"
+#include "server/store/postgres/probe.h"
 #include "server/store/postgres/session.h"
 #include "server/store/postgres/store_batches.h"
 
@@ -15,6 +18,7 @@ namespace {
 ConnectionOptions ConnectionOf(const PostgresStoreOptions& options) {
   ConnectionOptions connection;
   connection.conninfo = options.conninfo;
+  connection.durability = options.durability;
   connection.connect_timeout = options.connect_timeout;
   connection.statement_timeout = options.statement_timeout;
   connection.commit_timeout = options.commit_timeout;
@@ -28,11 +32,18 @@ BackoffOptions BackoffOf(const PostgresStoreOptions& options) {
 
 class PostgresStore : public Store {
  public:
-  PostgresStore(const PostgresStoreOptions& options, Metrics* metrics)
+  // `circuit` is null with kLocal.
+  PostgresStore(const PostgresStoreOptions& options, std::shared_ptr<Circuit> circuit,
+                Metrics* metrics)
       : policy_(options.policy),
         run_options_{options.retry_budget, BackoffOf(options)},
         metrics_(metrics),
-        session_(ConnectionOf(options), BackoffOf(options), metrics) {}
+        circuit_(std::move(circuit)),
+        session_(ConnectionOf(options), BackoffOf(options), metrics, circuit_.get()) {
+    if (circuit_ != nullptr) {
+      probe_.emplace(ConnectionOf(options), BackoffOf(options), circuit_.get(), metrics);
+    }
+  }
 
   BatchResults<BeginResult> BeginBatch(absl::Span<const BeginItem* const> items) override {
     return RunBatch<BeginResult>(items,
@@ -79,9 +90,14 @@ class PostgresStore : public Store {
     return idempotency::PurgeUnsettledStep(session_, policy_, range, max_age);
   }
 
-  absl::Status Check() override { return CheckDatabase(session_); }
+  absl::Status Check() override {
+    was_checked_ = true;
+    return probe_.has_value() ? probe_->Check() : CheckDatabase(session_);
+  }
 
-  std::optional<DatabaseIdentity> Identity() const override { return session_.Identity(); }
+  std::optional<DatabaseIdentity> Identity() const override {
+    return was_checked_ && probe_.has_value() ? probe_->Identity() : session_.Identity();
+  }
 
  private:
   template <typename Result, typename Item, typename Once>
@@ -89,6 +105,7 @@ class PostgresStore : public Store {
     for (size_t i = 1; i < items.size(); ++i) {
       IDEM_CHECK(items[i - 1]->key < items[i]->key) << "a batch is sorted and has no key twice";
     }
+    was_checked_ = false;
     BatchRun run(items.size(), &session_, metrics_);
     Batch<Item, Result> batch{items, std::vector<Result>(items.size())};
     if (!items.empty()) run.RunUntilKnown(run_options_, [&] { return once(run, batch); });
@@ -108,14 +125,19 @@ class PostgresStore : public Store {
   const Policy policy_;
   const BatchRunOptions run_options_;
   Metrics* const metrics_;
+  const std::shared_ptr<Circuit> circuit_;
   Session session_;
+  std::optional<Probe> probe_;  // with kReplicated
+  bool was_checked_ = false;    // the last call was Check
 };
 
 }  // namespace
 
 StoreFactory MakePostgresStoreFactory(PostgresStoreOptions options, Metrics* metrics) {
-  return [options = std::move(options), metrics] {
-    return std::make_unique<PostgresStore>(options, metrics);
+  std::shared_ptr<Circuit> circuit;
+  if (options.durability == Durability::kReplicated) circuit = std::make_shared<Circuit>(metrics);
+  return [options = std::move(options), circuit = std::move(circuit), metrics] {
+    return std::make_unique<PostgresStore>(options, circuit, metrics);
   };
 }
 

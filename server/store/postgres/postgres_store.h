@@ -6,14 +6,10 @@
 #include "absl/time/time.h"
 #include "server/base/metrics.h"
 #include "server/record/decide.h"
+#include "server/store/postgres/durability.h"
 #include "server/store/store.h"
 
 namespace idempotency {
-
-// What an answer's commit has waited for.
-enum class Durability {
-  kLocal,  // the primary's own disk
-};
 
 struct PostgresStoreOptions {
   // libpq's: a URI or keyword=value pairs. Several hosts are tried in order; only a node that takes
@@ -22,10 +18,12 @@ struct PostgresStoreOptions {
   Policy policy;
   Durability durability = Durability::kLocal;
 
-  // For each host; whole seconds, at least 2.
+  // For each host and address that is tried; a connect_timeout in the conninfo goes before. A
+  // search through several begins none after twice that time.
   absl::Duration connect_timeout = absl::Seconds(2);
   // How long the results of a pipeline, and then its commit, are waited for before the connection
-  // is given up.
+  // is given up. With kReplicated a commit that is not answered in time opens the circuit
+  // (circuit.h), which all stores of the factory share; Check of any of them closes it.
   absl::Duration statement_timeout = absl::Seconds(5);
   absl::Duration commit_timeout = absl::Seconds(5);
   // How long a statement waits for a row that another transaction holds. Well below the shortest

@@ -12,9 +12,12 @@ namespace idempotency {
 
 // One enumerator for each file of sql/queries.
 enum class Query {
+  kBarrier,
   kBeginInsert,
   kCheck,
   kCountBlocks,
+  kDurability,
+  kKeepCommit,
   kLock,
   kLockTimeout,
   kMigrateList,

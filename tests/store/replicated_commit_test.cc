@@ -1,0 +1,289 @@
+// Durability::kReplicated on a real primary with two standbys: commits that no standby confirms,
+// whose wait is ended by force, and rows that are visible before a standby has them.
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/record/fault.h"
+#include "server/store/postgres/session.h"
+#include "tests/store/replicated_fixture.h"
+#include "tests/util/eventually.h"
+
+namespace idempotency {
+namespace {
+
+using ReplicatedCommit = ReplicatedFixture;
+using UnreplicatedRow = ReplicatedFixture;
+
+TEST_F(ReplicatedCommit, AnswersWhenAStandbyConfirms) {
+  const std::unique_ptr<Store> store = NewStore(PatientOptions());
+  EXPECT_TRUE(store->Check().ok()) << store->Check();
+  const auto begun = BeginOn(*store, "order-1");
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  EXPECT_EQ(begun->verdict, BeginVerdict::kStarted);
+  EXPECT_FALSE(begun->repeated);
+  EXPECT_EQ(CompleteOn(*store, "order-1")->verdict, OwnerVerdict::kRecorded);
+  EXPECT_EQ(CompleteOn(*store, "order-1")->verdict, OwnerVerdict::kAlreadyRecorded);
+  EXPECT_EQ(BeginOn(*store, "order-1", 2)->verdict, BeginVerdict::kReplay);
+  EXPECT_EQ(LookupOn(*store, "order-1")->record->state, RecordState::kCompleted);
+  EXPECT_EQ(LookupOn(*store, "order-2")->record, nullptr);
+  EXPECT_EQ(metrics().Value(Metric::kReconnects), 2);  // one is the check's own
+  EXPECT_EQ(metrics().Value(Metric::kCommitRetried), 0);
+}
+
+TEST_F(ReplicatedCommit, OneOfTwoStandbysIsEnough) {
+  Servers().standby(1).Freeze();
+  const std::unique_ptr<Store> store = NewStore(PatientOptions());
+  EXPECT_TRUE(BeginOn(*store, "order-1").ok());
+  EXPECT_TRUE(store->Check().ok()) << store->Check();
+}
+
+// Every number here is a bound: of commits left behind, of connections, of waiting probes.
+TEST_F(ReplicatedCommit, StandbysGoneOpenTheCircuitAndTheirReturnClosesIt) {
+  const StoreFactory factory = NewFactory(HastyOptions());
+  const std::unique_ptr<Store> lane = factory();
+  const std::unique_ptr<Store> other_lane = factory();
+  const std::unique_ptr<Store> health = factory();
+  ASSERT_TRUE(BeginOn(*lane, "before").ok());
+  ASSERT_TRUE(BeginOn(*other_lane, "before").ok());
+  ASSERT_TRUE(health->Check().ok());
+  FreezeStandbys();
+
+  const auto unknown = BeginOn(*lane, "order-1");
+  EXPECT_EQ(FaultOf(unknown.status()), Fault::kCommitUnknown) << unknown.status();
+  EXPECT_EQ(metrics().Value(Metric::kCircuitOpen), 1);
+  EXPECT_EQ(metrics().Value(Metric::kCircuitOpened), 1);
+  EXPECT_EQ(metrics().Value(Metric::kCommitTimedOut), 1);
+  EXPECT_EQ(CountWaiting(), 1);
+
+  const int64_t connections = metrics().Value(Metric::kReconnects);
+  for (int i = 0; i < 20; ++i) {
+    for (Store* each : {lane.get(), other_lane.get()}) {
+      const auto refused = BeginOn(*each, absl::StrCat("refused-", i));
+      EXPECT_EQ(FaultOf(refused.status()), Fault::kStoreUnavailable) << refused.status();
+      EXPECT_EQ(FaultOf(LookupOn(*each, "before").status()), Fault::kStoreUnavailable);
+      EXPECT_EQ(FaultOf(CompleteOn(*each, "before").status()), Fault::kStoreUnavailable);
+    }
+  }
+  EXPECT_EQ(metrics().Value(Metric::kReconnects), connections);
+  EXPECT_EQ(CountWaiting(), 1);
+  EXPECT_EQ(AdminValue("SELECT count(*) FROM idempotency_record WHERE idempotency_key LIKE "
+                       "'refused%'"),
+            "0");
+
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status checked = health->Check();
+    EXPECT_EQ(FaultOf(checked), Fault::kStoreUnavailable) << checked;
+    EXPECT_TRUE(absl::StrContains(checked.message(), "no standby")) << checked;
+  }
+  EXPECT_EQ(CountWaiting(), 2);
+
+  ThawStandbys();
+  ASSERT_TRUE(Eventually([&] { return health->Check().ok(); })) << health->Check();
+  EXPECT_EQ(metrics().Value(Metric::kCircuitOpen), 0);
+  EXPECT_EQ(metrics().Value(Metric::kCircuitOpened), 1);
+  absl::StatusOr<BeginResult> again;
+  ASSERT_TRUE(Eventually([&] {
+    again = BeginOn(*lane, "order-1");
+    return again.ok();
+  })) << again.status();
+  EXPECT_EQ(again->verdict, BeginVerdict::kStarted);
+  EXPECT_TRUE(again->repeated);
+  EXPECT_EQ(again->record->attempt_number, 1);
+  EXPECT_TRUE(CompleteOn(*other_lane, "before").ok());
+}
+
+TEST_F(ReplicatedCommit, CompleteThatIsUnknownIsAlreadyRecordedAfterwards) {
+  const std::unique_ptr<Store> store = NewStore(HastyOptions());
+  ASSERT_TRUE(BeginOn(*store, "order-1").ok());
+  FreezeStandbys();
+  const auto unknown = CompleteOn(*store, "order-1");
+  EXPECT_EQ(FaultOf(unknown.status()), Fault::kCommitUnknown) << unknown.status();
+  ThawStandbys();
+  absl::StatusOr<OwnerResult> again;
+  ASSERT_TRUE(Eventually([&] {
+    if (!store->Check().ok()) return false;
+    again = CompleteOn(*store, "order-1");
+    return again.ok();
+  }));
+  EXPECT_EQ(again->verdict, OwnerVerdict::kAlreadyRecorded);
+}
+
+TEST_F(ReplicatedCommit, PurgeWhoseCommitIsNotConfirmedIsUnknownAndOpensTheCircuit) {
+  const std::unique_ptr<Store> store = NewStore(HastyOptions());
+  ASSERT_TRUE(BeginOn(*store, "order-1").ok());
+  ASSERT_TRUE(CompleteOn(*store, "order-1").ok());
+  Admin(
+      "UPDATE idempotency_record SET created_at = now() - interval '90 d', finished_at = now() - "
+      "interval '90 d'");
+  FreezeStandbys();
+  EXPECT_EQ(FaultOf(store->PurgeStep({0, 1000}).status()), Fault::kCommitUnknown);
+  EXPECT_EQ(FaultOf(store->PurgeStep({0, 1000}).status()), Fault::kStoreUnavailable);
+  EXPECT_EQ(CountWaiting(), 1);
+}
+
+TEST_F(ReplicatedCommit, SweepTellsWhatItMarkedThoughNoStandbyConfirmsIt) {
+  const std::unique_ptr<Store> store = NewStore(HastyOptions());
+  ASSERT_TRUE(BeginOn(*store, "order-1").ok());
+  Admin("UPDATE idempotency_record SET lease_expires_at = now() - interval '1 h'");
+  FreezeStandbys();
+  const auto swept = store->SweepStep({0, 1000}, absl::ZeroDuration());
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->size(), 1u);
+  EXPECT_EQ(FaultOf(store->SweepStep({0, 1000}, absl::ZeroDuration()).status()),
+            Fault::kStoreUnavailable);
+}
+
+// Nobody calls while the standbys go: the first caller is refused at once all the same.
+TEST_F(ReplicatedCommit, HealthCheckAloneOpensTheCircuit) {
+  const StoreFactory factory = NewFactory(HastyOptions());
+  const std::unique_ptr<Store> health = factory();
+  ASSERT_TRUE(health->Check().ok());
+  FreezeStandbys();
+  EXPECT_TRUE(Eventually([&] {
+    EXPECT_FALSE(health->Check().ok());
+    return metrics().Value(Metric::kCircuitOpen) == 1;
+  }));
+  EXPECT_EQ(CountWaiting(), 1);
+  EXPECT_EQ(FaultOf(BeginOn(*factory(), "order-1").status()), Fault::kStoreUnavailable);
+  EXPECT_EQ(CountWaiting(), 1);
+}
+
+// The caller of a commit that another one's failure made hopeless is not held until its own timer.
+TEST_F(ReplicatedCommit, CommitUnderWayIsGivenUpWhenTheCircuitOpens) {
+  ConnectionOptions options;
+  options.conninfo = conninfo();
+  options.durability = Durability::kReplicated;
+  options.commit_timeout = absl::Minutes(5);
+  Circuit circuit(&metrics());
+  Session session(options, BackoffOptions(), &metrics(), &circuit);
+  ASSERT_FALSE(session.Run({{Query::kCheck, {}}}, AnswersFrom::kWhatItFound).failure.has_value());
+  FreezeStandbys();
+  PipelineOutcome outcome;
+  std::thread caller([&] {
+    outcome = session.Run({{Query::kCheck, {}}}, AnswersFrom::kWhatItFound);
+  });
+  AwaitWaiting();
+  circuit.Open("another commit was not confirmed");
+  caller.join();
+  ASSERT_TRUE(outcome.failure.has_value());
+  EXPECT_EQ(outcome.failure->effect, PipelineFailure::Effect::kLost);
+  EXPECT_TRUE(outcome.failure->leaves_commit);
+  EXPECT_EQ(circuit.Openings(), 1u);
+}
+
+// The server reports success then, with a WARNING.
+TEST_F(ReplicatedCommit, CancelledWaitIsSettledOnceAStandbyHasIt) {
+  const std::unique_ptr<Store> store = NewStore(PatientOptions());
+  ASSERT_TRUE(BeginOn(*store, "before").ok());
+  FreezeStandbys();
+  absl::StatusOr<BeginResult> result;
+  std::thread caller([&] { result = BeginOn(*store, "order-1"); });
+  const std::string first = AwaitWaiting();
+  EXPECT_EQ(AdminValue(absl::StrCat("SELECT pg_cancel_backend(", first, ")")), "t");
+  // Run again on a new connection, it finds itself, and waits with its barrier.
+  AwaitWaiting(first);
+  EXPECT_EQ(AdminValue("SELECT count(*) FROM idempotency_record WHERE idempotency_key = 'order-1'"),
+            "1");
+  ThawStandbys();
+  caller.join();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->repeated);
+  EXPECT_TRUE(result->wrote_attempt);
+  EXPECT_EQ(metrics().Value(Metric::kCommitRetried), 1);
+}
+
+TEST_F(ReplicatedCommit, TerminatedWaitIsSettledOnceAStandbyHasIt) {
+  const std::unique_ptr<Store> store = NewStore(PatientOptions());
+  ASSERT_TRUE(BeginOn(*store, "order-1").ok());
+  FreezeStandbys();
+  absl::StatusOr<OwnerResult> result;
+  std::thread caller([&] { result = CompleteOn(*store, "order-1"); });
+  const std::string first = AwaitWaiting();
+  EXPECT_EQ(AdminValue(absl::StrCat("SELECT pg_terminate_backend(", first, ")")), "t");
+  AwaitWaiting(first);
+  EXPECT_EQ(AdminValue("SELECT state FROM idempotency_record"), "2");
+  ThawStandbys();
+  caller.join();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->verdict, OwnerVerdict::kAlreadyRecorded);
+}
+
+TEST_F(ReplicatedCommit, CancelledWaitIsUnknownWhenNoStandbyComesBack) {
+  const StoreFactory factory = NewFactory(PatientOptions());
+  const std::unique_ptr<Store> store = factory();
+  ASSERT_TRUE(BeginOn(*store, "before").ok());
+  FreezeStandbys();
+  absl::StatusOr<BeginResult> result;
+  std::thread caller([&] { result = BeginOn(*store, "order-1"); });
+  const std::string first = AwaitWaiting();
+  EXPECT_EQ(AdminValue(absl::StrCat("SELECT pg_cancel_backend(", first, ")")), "t");
+  AwaitWaiting(first);
+  // Another lane opens the circuit.
+  Servers().AlterSystem("synchronous_commit", "off");
+  EXPECT_FALSE(BeginOn(*factory(), "order-2").ok());
+  caller.join();
+  EXPECT_EQ(FaultOf(result.status()), Fault::kCommitUnknown) << result.status();
+}
+
+TEST_F(UnreplicatedRow, IsNotRepeated) {
+  FreezeStandbys();
+  InsertUnreplicated("order-1");
+  ExpectWaitsForStandby([](Store& store) {
+    const auto result = BeginOn(store, "order-1");
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->repeated);
+  });
+}
+
+TEST_F(UnreplicatedRow, IsNotToldToBeInProgress) {
+  FreezeStandbys();
+  InsertUnreplicated("order-1");
+  ExpectWaitsForStandby([](Store& store) {
+    EXPECT_EQ(BeginOn(store, "order-1", 2)->verdict, BeginVerdict::kInProgress);
+  });
+}
+
+TEST_F(UnreplicatedRow, IsNotReplayed) {
+  FreezeStandbys();
+  InsertUnreplicated("order-1");
+  Admin("UPDATE idempotency_record SET state = 2, finished_at = now()");
+  ExpectWaitsForStandby([](Store& store) {
+    EXPECT_EQ(BeginOn(store, "order-1", 2)->verdict, BeginVerdict::kReplay);
+  });
+}
+
+TEST_F(UnreplicatedRow, IsNotLookedUp) {
+  FreezeStandbys();
+  InsertUnreplicated("order-1");
+  ExpectWaitsForStandby(
+      [](Store& store) { EXPECT_NE(LookupOn(store, "order-1")->record, nullptr); });
+}
+
+TEST_F(UnreplicatedRow, IsNotMissedEither) {
+  FreezeStandbys();
+  ExpectWaitsForStandby(
+      [](Store& store) { EXPECT_EQ(LookupOn(store, "order-1")->record, nullptr); });
+}
+
+TEST_F(UnreplicatedRow, LosesNobodyTheLease) {
+  FreezeStandbys();
+  InsertUnreplicated("order-1");
+  ExpectWaitsForStandby([](Store& store) {
+    EXPECT_EQ(CompleteOn(store, "order-1", 2)->verdict, OwnerVerdict::kLeaseLost);
+  });
+}
+
+TEST_F(UnreplicatedRow, KeepsNoRefusedAnswerOfAStranger) {
+  FreezeStandbys();
+  InsertUnreplicated("order-1");
+  // Locks the row, finds nothing to write, and answers from what it found.
+  ExpectWaitsForStandby([](Store& store) {
+    const OwnerItem item = Completed("order-1", 2);
+    const OwnerItem* const items[] = {&item};
+    EXPECT_FALSE(*store.KeepRefusedBatch(items)[0]);
+  });
+}
+
+}  // namespace
+}  // namespace idempotency
