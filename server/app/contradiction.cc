@@ -115,7 +115,7 @@ absl::Span<const Rule> Rules() {
          if (!all.settings.durability.empty()) return std::nullopt;
          return "durability (--durability, IDEMPOTENCY_DURABILITY): say how durable an answer is: "
                 "local means the primary's own disk, and a standby that is promoted may have lost "
-                "it";
+                "it; replicated means a synchronous standby's as well";
        },
        kServeCommand},
       {"`serve` needs `insecure`, as long as there is no authentication.",

@@ -25,7 +25,11 @@ StoreFactory MakeStores(const Settings& settings, Metrics* metrics) {
   PostgresStoreOptions options;
   options.conninfo = settings.database_url;
   options.policy = settings.engine.policy;
-  options.durability = Durability::kLocal;
+  options.durability =
+      settings.durability == "replicated" ? Durability::kReplicated : Durability::kLocal;
+  options.connect_timeout = settings.store.connect;
+  options.statement_timeout = settings.store.statement;
+  options.commit_timeout = settings.store.commit;
   return MakePostgresStoreFactory(std::move(options), metrics);
 }
 

@@ -36,8 +36,9 @@ void AddProcessSettings(Settings* settings, std::vector<SettingRow>* table) {
   table->push_back(url_file);
 
   table->push_back(Text("durability", &settings->durability,
-                        "required: what an answer has waited for; local: the primary's own disk"));
-  table->back().choices = {"local"};
+                        "required: what an answer has waited for; local: the primary's own disk; "
+                        "replicated: a synchronous standby's as well"));
+  table->back().choices = {"local", "replicated"};
   table->back().commands = kServeCommand;
   table->push_back(Toggle("insecure", &settings->insecure,
                           "required in this version: without authentication and encryption"));
@@ -54,6 +55,23 @@ void AddProcessSettings(Settings* settings, std::vector<SettingRow>* table) {
                         absl::Minutes(10),
                         "at shutdown, from NOT_SERVING to refusing calls: as long as load "
                         "balancers take to notice"));
+}
+
+void AddStoreSettings(Settings* settings, std::vector<SettingRow>* table) {
+  StoreTimers& timers = settings->store;
+  const auto add = [&](std::string name, absl::Duration* value, std::string meaning) {
+    table->push_back(Span(std::move(name), value, absl::Milliseconds(100), absl::Minutes(1),
+                          std::move(meaning)));
+  };
+  add("store.connect_timeout", &timers.connect,
+      "how long each host and address of the database is tried; a connect_timeout in database.url "
+      "goes before");
+  add("store.statement_timeout", &timers.statement,
+      "how long the results of a batch's statements are waited for before the connection is given "
+      "up");
+  add("store.commit_timeout", &timers.commit,
+      "and then its commit, a standby's confirmation included; with durability replicated one that "
+      "takes longer makes calls be refused at once until a standby confirms commits again");
 }
 
 void AddRecordSettings(Settings* settings, std::vector<SettingRow>* table) {
@@ -135,6 +153,7 @@ void AddTestSettings(Settings* settings, std::vector<SettingRow>* table) {
 std::vector<SettingRow> SettingTable(Settings* settings) {
   std::vector<SettingRow> table;
   AddProcessSettings(settings, &table);
+  AddStoreSettings(settings, &table);
   AddRecordSettings(settings, &table);
   AddEngineSettings(settings, &table);
   AddUpkeepSettings(settings, &table);

@@ -11,6 +11,13 @@
 
 namespace idempotency {
 
+// How long the database is waited for, by the store's own timers.
+struct StoreTimers {
+  absl::Duration connect = absl::Seconds(2);    // for each host and address
+  absl::Duration statement = absl::Seconds(5);  // for the results of a batch's statements
+  absl::Duration commit = absl::Seconds(5);     // and then for its commit
+};
+
 struct Settings {
   // host:port; port 0 is a free one.
   std::string listen = "127.0.0.1:50051";
@@ -22,6 +29,7 @@ struct Settings {
   // Without authentication and encryption.
   bool insecure = false;
   LogLevel log_level = LogLevel::kInfo;
+  StoreTimers store;
   // Its policy's shortest_lease is bounds.lease.shortest.
   EngineOptions engine;
   RequestBounds bounds;
