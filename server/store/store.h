@@ -62,6 +62,20 @@ struct LookupResult {
   Reading reading;
 };
 
+// What tells whether a record has changed since it was seen before; nothing of what it holds.
+struct RecordSign {
+  absl::Time created_at;  // which record of its key it is: the record id is derived from it
+  RecordState state = RecordState::kInProgress;
+  int32_t attempt_number = 0;
+  absl::Time lease_expires_at;
+  friend bool operator==(const RecordSign&, const RecordSign&) = default;
+};
+
+struct ProbeResult {
+  std::optional<RecordSign> sign;  // absent: the key has no record
+  absl::Time now;
+};
+
 // Heap blocks [first, last) of the record table.
 struct BlockRange {
   int64_t first = 0;
@@ -98,6 +112,10 @@ class Store {
   virtual BatchResults<OwnerResult> OwnerBatch(absl::Span<const OwnerItem* const> items) = 0;
   // Reads the primary; writes nothing.
   virtual BatchResults<LookupResult> LookupBatch(absl::Span<const LookupItem* const> items) = 0;
+  // Whether records have changed, for Begins that wait. As LookupBatch, but light: no outcome is
+  // read, and it is run once only, because the next probe is soon. Says of no record that its
+  // commit is on a standby: nobody is answered from it.
+  virtual BatchResults<ProbeResult> ProbeBatch(absl::Span<const LookupItem* const> items) = 0;
   // Keeps refused answers on their records (decide.h, KeepRefused). Best effort: true = kept, false
   // = not to be kept. Hardly waits for a row that another transaction holds: kLockTimeout.
   virtual BatchResults<bool> KeepRefusedBatch(absl::Span<const OwnerItem* const> items) = 0;

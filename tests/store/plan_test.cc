@@ -53,6 +53,7 @@ const std::map<std::string, Access>& Expectations() {
       {"transaction_begin", Access::kNoPlan},
       {"transaction_commit", Access::kNoPlan},
       {"transaction_rollback", Access::kNoPlan},
+      {"wait_probe", Access::kByKey},
       {"write", Access::kByKey},
   };
   return *expectations;

@@ -73,6 +73,11 @@ void ModelDatabase::Put(Record record) {
   rows_.insert_or_assign(record.key, record);
 }
 
+void ModelDatabase::Erase(const RecordKey& key) {
+  MutexLock lock(&mu_);
+  rows_.erase(key);
+}
+
 size_t ModelDatabase::Size() {
   MutexLock lock(&mu_);
   return rows_.size();
@@ -222,6 +227,16 @@ LookupResult ModelDatabase::LookupLocked(const LookupItem& item) {
   return result;
 }
 
+ProbeResult ModelDatabase::ProbeLocked(const LookupItem& item) {
+  ProbeResult result;
+  if (const Record* record = FindLocked(item.key); record != nullptr) {
+    result.sign = RecordSign{record->created_at, record->state, record->attempt_number,
+                             record->lease_expires_at};
+  }
+  result.now = now_;
+  return result;
+}
+
 bool ModelDatabase::KeepRefusedLocked(const OwnerItem& item) {
   std::optional<Record> row = ModelKeepRefused(FindLocked(item.key), item, now_);
   if (!row.has_value()) return false;
@@ -262,6 +277,10 @@ BatchResults<OwnerResult> ModelStore::OwnerBatch(absl::Span<const OwnerItem* con
 
 BatchResults<LookupResult> ModelStore::LookupBatch(absl::Span<const LookupItem* const> items) {
   return Connect()->Run(BatchKind::kLookup, items, &ModelDatabase::LookupLocked);
+}
+
+BatchResults<ProbeResult> ModelStore::ProbeBatch(absl::Span<const LookupItem* const> items) {
+  return Connect()->Run(BatchKind::kProbe, items, &ModelDatabase::ProbeLocked);
 }
 
 BatchResults<bool> ModelStore::KeepRefusedBatch(absl::Span<const OwnerItem* const> items) {

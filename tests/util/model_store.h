@@ -25,7 +25,7 @@
 
 namespace idempotency {
 
-enum class BatchKind { kBegin, kOwner, kLookup, kKeepRefused };
+enum class BatchKind { kBegin, kOwner, kLookup, kProbe, kKeepRefused };
 
 // What reached the database: one call of a batch function of Store.
 struct SeenBatch {
@@ -53,6 +53,8 @@ class ModelDatabase {
   std::optional<Record> Find(const RecordKey& key);
   // Puts a row there as it is, past all rules; a row of the same key is replaced.
   void Put(Record record);
+  // Takes the row away, past all rules: purged, or the database restored.
+  void Erase(const RecordKey& key);
   size_t Size();
 
   // The next batch of the kind answers every item with `fault`. Several calls queue up.
@@ -91,6 +93,7 @@ class ModelDatabase {
   BeginResult BeginLocked(const BeginItem& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   OwnerResult OwnerLocked(const OwnerItem& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   LookupResult LookupLocked(const LookupItem& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  ProbeResult ProbeLocked(const LookupItem& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool KeepRefusedLocked(const OwnerItem& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Deletes, or marks, what `matches`; answers what it found.
@@ -127,6 +130,7 @@ class ModelStore : public Store {
   BatchResults<BeginResult> BeginBatch(absl::Span<const BeginItem* const> items) override;
   BatchResults<OwnerResult> OwnerBatch(absl::Span<const OwnerItem* const> items) override;
   BatchResults<LookupResult> LookupBatch(absl::Span<const LookupItem* const> items) override;
+  BatchResults<ProbeResult> ProbeBatch(absl::Span<const LookupItem* const> items) override;
   BatchResults<bool> KeepRefusedBatch(absl::Span<const OwnerItem* const> items) override;
   absl::StatusOr<int64_t> CountBlocks() override;
   absl::StatusOr<std::vector<SweptRecord>> SweepStep(BlockRange range,

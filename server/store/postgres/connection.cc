@@ -26,6 +26,7 @@ constexpr Query kPrepared[] = {
     Query::kBeginInsert,
     Query::kOwnerUpdate,
     Query::kRead,
+    Query::kWaitProbe,
     Query::kLock,
     Query::kWrite,
     Query::kSweepStep,

@@ -68,6 +68,13 @@ class PostgresStore : public Store {
     });
   }
 
+  BatchResults<ProbeResult> ProbeBatch(absl::Span<const LookupItem* const> items) override {
+    return RunBatch<ProbeResult>(
+        items,
+        [](BatchRun& run, Batch<LookupItem, ProbeResult>& batch) { return ProbeOnce(run, batch); },
+        {absl::ZeroDuration(), run_options_.backoff});
+  }
+
   BatchResults<bool> KeepRefusedBatch(absl::Span<const OwnerItem* const> items) override {
     return RunBatch<bool>(items, [](BatchRun& run, Batch<OwnerItem, bool>& batch) {
       return KeepRefusedOnce(run, batch);
@@ -102,13 +109,19 @@ class PostgresStore : public Store {
  private:
   template <typename Result, typename Item, typename Once>
   BatchResults<Result> RunBatch(absl::Span<const Item* const> items, const Once& once) {
+    return RunBatch<Result>(items, once, run_options_);
+  }
+
+  template <typename Result, typename Item, typename Once>
+  BatchResults<Result> RunBatch(absl::Span<const Item* const> items, const Once& once,
+                                const BatchRunOptions& run_options) {
     for (size_t i = 1; i < items.size(); ++i) {
       IDEM_CHECK(items[i - 1]->key < items[i]->key) << "a batch is sorted and has no key twice";
     }
     was_checked_ = false;
     BatchRun run(items.size(), &session_, metrics_);
     Batch<Item, Result> batch{items, std::vector<Result>(items.size())};
-    if (!items.empty()) run.RunUntilKnown(run_options_, [&] { return once(run, batch); });
+    if (!items.empty()) run.RunUntilKnown(run_options, [&] { return once(run, batch); });
     BatchResults<Result> results;
     results.reserve(items.size());
     for (size_t i = 0; i < items.size(); ++i) {

@@ -33,6 +33,7 @@ enum class Query {
   kTransactionBegin,
   kTransactionCommit,
   kTransactionRollback,
+  kWaitProbe,
   kWrite,
 };
 

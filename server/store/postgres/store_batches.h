@@ -27,6 +27,8 @@ std::optional<PipelineFailure> BeginOnce(const Policy& policy, BatchRun& run,
 std::optional<PipelineFailure> OwnerOnce(const Policy& policy, BatchRun& run,
                                          Batch<OwnerItem, OwnerResult>& batch);
 std::optional<PipelineFailure> KeepRefusedOnce(BatchRun& run, Batch<OwnerItem, bool>& batch);
+// probe_batch.cc
+std::optional<PipelineFailure> ProbeOnce(BatchRun& run, Batch<LookupItem, ProbeResult>& batch);
 
 template <typename Item>
 std::vector<const RecordKey*> KeysOf(absl::Span<const Item* const> items) {
