@@ -72,6 +72,12 @@ namespace idempotency {
   X(kCommitTimedOut,       "idempotency_store_commit_timed_out_total",  "commits given up: no standby confirmed them") \
   X(kBatchBisected,        "idempotency_batch_bisected_total",          "batches split to find a bad or locked item")  \
   X(kWaitsRefused,         "idempotency_wait_refused_total",            "waits answered at once: a bound was reached") \
+  X(kWaitWokenHere,        "idempotency_wait_woken_total{by=\"here\"}",   "waits decided again, by what made them")      \
+  X(kWaitWokenByProbe,     "idempotency_wait_woken_total{by=\"probe\"}",  "waits decided again, by what made them")      \
+  X(kWaitWokenByTime,      "idempotency_wait_woken_total{by=\"time\"}",   "waits decided again, by what made them")      \
+  X(kWaitProbes,           "idempotency_wait_probe_total",              "looks at the records that are waited for")    \
+  X(kWaitProbedKeys,       "idempotency_wait_probe_keys_total",         "keys in those")                               \
+  X(kWaitProbesFailed,     "idempotency_wait_probe_failed_total",       "those that failed")                           \
   X(kLogDropped,           "idempotency_log_dropped_total",             "log lines dropped: queue full")
 
 // Go up and down.

@@ -21,6 +21,9 @@ namespace idempotency {
 // deadline. Guessed: longer than a transaction of the service or of an operator's hands takes.
 inline constexpr absl::Duration kFinishPatience = absl::Seconds(30);
 
+// A waiting Begin is never decided again sooner than this.
+inline constexpr absl::Duration kShortestPark = absl::Milliseconds(5);
+
 // What calls of every kind have.
 struct CallBase {
   CallBase() = default;
@@ -54,6 +57,12 @@ struct BeginCall : CallBase {
   BeginDone done;
   // On Clock::BootTime's scale: until then the call may be parked. In the past: answer at once.
   absl::Duration wait_ends_at = -absl::InfiniteDuration();
+  // What a call that waits was told last, and when (no earlier than the reading).
+  std::optional<BeginResult> told;
+  absl::Duration told_at;
+  // How long it is parked at the least: longer each time the database sees a lease running on that
+  // by its own reading should be over.
+  absl::Duration shortest_park = kShortestPark;
   // One of the replica's wait slots is this call's until it is answered.
   bool holds_wait_slot = false;
   // When it took that slot, on Clock::BootTime's scale.

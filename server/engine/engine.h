@@ -13,6 +13,9 @@
 //    row.
 //  - Every queue is bounded in items and bytes; a quarter of each is reserved for Complete, Fail
 //    and Renew, and those go first. What does not fit is answered kOverloaded at once.
+//  - A Begin that waits is decided again when its record changes through whichever replica, when the
+//    lease is over, and when its wait ends; waiting writes nothing. While the database is away it
+//    waits on, and is answered kStoreUnavailable if that is still so at its end.
 //  - A call whose row another transaction holds is tried again beside its lane (a Complete or Fail
 //    also in it, when there is no room beside it): a Begin or Renew until its deadline, a Complete
 //    or Fail for 30 s; then it is answered kStoreUnavailable.

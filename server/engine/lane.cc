@@ -39,6 +39,7 @@ bool Lane::Step() {
   RunOwners();
   RunBegins();
   RunLookups();
+  if (!is_closed) ProbeWaiting();
   refused_.Keep(store_.get());
   return !is_closed || !owners_.empty() || !begins_.empty() || !lookups_.empty() ||
          !waiters_.empty() || !refused_.empty();
@@ -239,6 +240,9 @@ void Lane::SettleBegins(CallGroup<BeginCall> group, absl::StatusOr<BeginResult> 
 // What the first one met says nothing about the others, but that they must not stop this lane too.
 void Lane::SettleUndecided(CallGroup<BeginCall> group, absl::Status fault,
                            std::vector<std::unique_ptr<BeginCall>>& again) {
+  if (FaultOf(fault) == Fault::kStoreUnavailable) {
+    return SettleUnavailable(std::move(group), std::move(fault), again);
+  }
   if (FaultOf(fault) == Fault::kLockTimeout) {
     MoveToSlowLane(std::move(group.first));
   } else {
@@ -248,9 +252,33 @@ void Lane::SettleUndecided(CallGroup<BeginCall> group, absl::Status fault,
   std::move(group.followers.begin(), group.followers.end(), std::back_inserter(again));
 }
 
+// Nothing was done, for the database is away. Those that waited wait on: it may be back before
+// their time is over, and all of them trying would keep the lane from everything else.
+void Lane::SettleUnavailable(CallGroup<BeginCall> group, absl::Status fault,
+                             std::vector<std::unique_ptr<BeginCall>>& again) {
+  const absl::Duration now = deps_.clock->BootTime();
+  if (!waiters_.ParkAgain(group.first, now)) {
+    deps_.answers->Give(std::move(group.first), std::move(fault));
+  }
+  for (std::unique_ptr<BeginCall>& follower : group.followers) {
+    if (!waiters_.ParkAgain(follower, now)) again.push_back(std::move(follower));
+  }
+}
+
 void Lane::AnswerOrPark(std::unique_ptr<BeginCall> call, BeginResult result, absl::Duration now) {
   if (result.verdict == BeginVerdict::kInProgress && waiters_.Park(call, result, now)) return;
   deps_.answers->Give(std::move(call), std::move(result));
+}
+
+void Lane::ProbeWaiting() {
+  const absl::Duration sent = deps_.clock->BootTime();
+  const std::vector<const LookupItem*> items = waiters_.DueProbes(sent, limits_.max_items);
+  if (items.empty()) return;
+  deps_.metrics->Add(Metric::kWaitProbes);
+  deps_.metrics->Add(Metric::kWaitProbedKeys, static_cast<int64_t>(items.size()));
+  const BatchResults<ProbeResult> results = store_->ProbeBatch(items);
+  IDEM_CHECK(results.size() == items.size()) << "store broke its contract";
+  waiters_.Probed(results, sent, deps_.clock->BootTime());
 }
 
 void Lane::RunLookups() {

@@ -1,9 +1,10 @@
 // One lane: a thread, a Store, and the calls of the keys that ride in it.
 //
 // A step takes what queued up while the step before was with the database (group commit: there is
-// no timer before a batch) and runs it as up to four batches: Complete, Fail and Renew; Begin;
-// Lookup; the refused answers of the step before. Each is bounded in items and bytes. Callers are
-// answered only after the store has returned.
+// no timer before a batch) and runs it as up to five batches: Complete, Fail and Renew; Begin;
+// Lookup; a probe of the keys that are waited for, when it is due; the refused answers of the step
+// before. Each is bounded in items and bytes. Callers are answered only after the store has
+// returned.
 //
 // Step, NextDue and Run are for one thread; it owns everything here but the queue.
 #pragma once
@@ -86,8 +87,12 @@ class Lane {
                     std::vector<std::unique_ptr<BeginCall>>& again);
   void SettleUndecided(CallGroup<BeginCall> group, absl::Status fault,
                        std::vector<std::unique_ptr<BeginCall>>& again);
+  void SettleUnavailable(CallGroup<BeginCall> group, absl::Status fault,
+                         std::vector<std::unique_ptr<BeginCall>>& again);
   void AnswerOrPark(std::unique_ptr<BeginCall> call, BeginResult result, absl::Duration now);
   void RunLookups();
+  // What other replicas did to the records of this lane's waits.
+  void ProbeWaiting();
 
   const Policy policy_;
   const BatchLimits limits_;

@@ -7,16 +7,24 @@
 namespace idempotency {
 namespace {
 
-// A lease is over strictly after its end and margin. The floor keeps a lane from spinning should
-// the database see the lease running on although the count here says it is over.
+// A lease is over strictly after its end and margin.
 constexpr absl::Duration kAfterLease = absl::Milliseconds(1);
-constexpr absl::Duration kShortestPark = absl::Milliseconds(5);
+// Should the database see the lease running on although the count here says it is over (its clock
+// was set, or expiry pauses), the waiters ask again ever less often, down to this.
+constexpr absl::Duration kLongestFloor = absl::Milliseconds(250);
 // Callers that left are sought at most this often, and only when a bound is reached.
 constexpr absl::Duration kDepartedInterval = absl::Milliseconds(100);
+// After a probe the lane does other work for this many times as long as the probe took, so that
+// thousands of waits cost other callers a quarter of the lane at the most.
+constexpr int kProbeRest = 3;
 
-bool IsAsTold(const Record& told, const Record& record) {
-  return told.created_at == record.created_at && told.attempt_number == record.attempt_number &&
-         told.state == record.state && told.lease_expires_at == record.lease_expires_at;
+RecordSign SignOf(const Record& record) {
+  return {record.created_at, record.state, record.attempt_number, record.lease_expires_at};
+}
+
+// The next multiple of the interval, so that all keys of a lane are due together, in one statement.
+absl::Duration NextTick(absl::Duration now, absl::Duration interval) {
+  return absl::Floor(now, interval) + interval;
 }
 
 }  // namespace
@@ -25,21 +33,54 @@ Waiters::Waiters(const Policy& policy, size_t per_key_max, Admission* admission,
     : policy_(policy), per_key_max_(per_key_max), admission_(admission), metrics_(metrics) {}
 
 bool Waiters::Park(std::unique_ptr<BeginCall>& call, const BeginResult& told, absl::Duration now) {
-  if (call->wait_ends_at <= now || call->HasLeft()) return false;
-  if (!HasRoom(*call, now)) {
-    metrics_->Add(Metric::kWaitsRefused);
-    return false;
+  if (!MayWait(*call, now)) return false;
+  call->told = told;
+  call->told_at = now;
+  absl::Duration lease_over_at = LeaseOverAt(*call);
+  if (lease_over_at < now + call->shortest_park) {
+    lease_over_at = now + call->shortest_park;
+    call->shortest_park = std::min(2 * call->shortest_park, kLongestFloor);
+  } else {
+    call->shortest_park = kShortestPark;
   }
+  Join(call, lease_over_at, now);
+  return true;
+}
+
+bool Waiters::ParkAgain(std::unique_ptr<BeginCall>& call, absl::Duration now) {
+  if (!call->told.has_value() || !MayWait(*call, now)) return false;
+  Join(call, std::max(LeaseOverAt(*call), now + kLateProbeInterval), now);
+  return true;
+}
+
+bool Waiters::MayWait(BeginCall& call, absl::Duration now) {
+  if (call.wait_ends_at <= now || call.HasLeft()) return false;
+  if (HasRoom(call, now)) return true;
+  metrics_->Add(Metric::kWaitsRefused);
+  return false;
+}
+
+absl::Duration Waiters::LeaseOverAt(const BeginCall& call) const {
+  const Reading& reading = call.told->reading;
+  return call.told_at + (LeaseOverAfter(*call.told->record, reading, policy_) - reading.now) +
+         kAfterLease;
+}
+
+void Waiters::Join(std::unique_ptr<BeginCall>& call, absl::Duration lease_over_at,
+                   absl::Duration now) {
   std::unique_ptr<KeyGroup>& group = groups_[call->item.key];
   if (group == nullptr) {
     group = std::make_unique<KeyGroup>();
-  } else {
-    lease_ends_.erase({group->lease_over_at, group.get()});
+    group->item.key = call->item.key;
   }
-  SetLeaseEnd(*group, told, now);
+  group->told = *call->told;
+  group->told_at = call->told_at;
+  SetLeaseEnd(*group, lease_over_at);
+  group->young_until = std::max(group->young_until, call->wait_started_at + kYoung);
+  const absl::Duration interval = now < group->young_until ? kProbeInterval : kLateProbeInterval;
+  SetProbe(*group, std::min(group->probe_at, NextTick(now, interval)));
   wait_ends_.emplace(call->wait_ends_at, call.get());
   group->calls.push_back(std::move(call));
-  return true;
 }
 
 bool Waiters::HasRoom(BeginCall& call, absl::Duration now) {
@@ -62,34 +103,47 @@ bool Waiters::HasRoom(BeginCall& call, absl::Duration now) {
   return true;
 }
 
-void Waiters::SetLeaseEnd(KeyGroup& group, const BeginResult& told, absl::Duration now) {
-  group.told = told;
-  group.told_at = now;
-  const absl::Duration left =
-      LeaseOverAfter(*told.record, told.reading, policy_) - told.reading.now + kAfterLease;
-  group.lease_over_at = now + std::max(left, kShortestPark);
-  lease_ends_.emplace(group.lease_over_at, &group);
+void Waiters::SetLeaseEnd(KeyGroup& group, absl::Duration at) {
+  if (group.lease_over_at == at) return;
+  lease_ends_.erase({group.lease_over_at, &group});
+  group.lease_over_at = at;
+  lease_ends_.emplace(at, &group);
+}
+
+void Waiters::SetProbe(KeyGroup& group, absl::Duration at) {
+  if (group.probe_at == at) return;
+  probes_.erase({group.probe_at, &group});
+  group.probe_at = at;
+  probes_.emplace(at, &group);
 }
 
 void Waiters::Observe(const Record& record) {
   if (groups_.empty()) return;
   const auto group = groups_.find(record.key);
-  if (group != groups_.end() && !IsAsTold(*group->second->told.record, record)) WakeGroup(group);
+  if (group != groups_.end() && SignOf(*group->second->told.record) != SignOf(record)) {
+    WakeGroup(group, Metric::kWaitWokenHere);
+  }
 }
 
 void Waiters::Wake(const RecordKey& key) {
   if (groups_.empty()) return;
   const auto group = groups_.find(key);
-  if (group != groups_.end()) WakeGroup(group);
+  if (group != groups_.end()) WakeGroup(group, Metric::kWaitWokenHere);
 }
 
-void Waiters::WakeGroup(Groups::iterator group) {
+void Waiters::RemoveGroup(Groups::iterator group) {
   lease_ends_.erase({group->second->lease_over_at, group->second.get()});
+  probes_.erase({group->second->probe_at, group->second.get()});
+  groups_.erase(group);
+}
+
+void Waiters::WakeGroup(Groups::iterator group, Metric why) {
+  metrics_->Add(why, static_cast<int64_t>(group->second->calls.size()));
   for (std::unique_ptr<BeginCall>& call : group->second->calls) {
     wait_ends_.erase({call->wait_ends_at, call.get()});
     woken_.push_back(std::move(call));
   }
-  groups_.erase(group);
+  RemoveGroup(group);
 }
 
 void Waiters::WakeCall(BeginCall* call) {
@@ -102,18 +156,16 @@ void Waiters::WakeCall(BeginCall* call) {
   wait_ends_.erase({call->wait_ends_at, call});
   woken_.push_back(std::move(*found));
   calls.erase(found);
-  if (calls.empty()) {
-    lease_ends_.erase({group->second->lease_over_at, group->second.get()});
-    groups_.erase(group);
-  }
+  if (calls.empty()) RemoveGroup(group);
 }
 
 void Waiters::WakeDue(absl::Duration now) {
   while (!lease_ends_.empty() && lease_ends_.begin()->first <= now) {
     const KeyGroup& group = *lease_ends_.begin()->second;
-    WakeGroup(groups_.find(group.told.record->key));
+    WakeGroup(groups_.find(group.item.key), Metric::kWaitWokenByTime);
   }
   while (!wait_ends_.empty() && wait_ends_.begin()->first <= now) {
+    metrics_->Add(Metric::kWaitWokenByTime);
     WakeCall(wait_ends_.begin()->second);
   }
 }
@@ -130,10 +182,51 @@ void Waiters::WakeDeparted(absl::Duration now) {
   for (BeginCall* call : departed) WakeCall(call);
 }
 
+std::vector<const LookupItem*> Waiters::DueProbes(absl::Duration now, size_t max) {
+  probed_.clear();
+  if (now < no_probe_before_) return {};
+  for (auto due = probes_.begin(); due != probes_.end() && due->first <= now; ++due) {
+    if (probed_.size() == max) break;
+    probed_.push_back(due->second);
+  }
+  std::sort(probed_.begin(), probed_.end(), [](const KeyGroup* left, const KeyGroup* right) {
+    return left->item.key < right->item.key;
+  });
+  std::vector<const LookupItem*> items;
+  items.reserve(probed_.size());
+  for (const KeyGroup* group : probed_) items.push_back(&group->item);
+  return items;
+}
+
+void Waiters::Probed(absl::Span<const absl::StatusOr<ProbeResult>> results, absl::Duration sent,
+                     absl::Duration now) {
+  IDEM_CHECK(results.size() == probed_.size()) << "the results are of another probe";
+  bool failed = false;
+  for (size_t i = 0; i < results.size(); ++i) {
+    KeyGroup& group = *probed_[i];
+    if (results[i].ok() && results[i]->sign != SignOf(*group.told.record)) {
+      WakeGroup(groups_.find(group.item.key), Metric::kWaitWokenByProbe);
+      continue;
+    }
+    failed |= !results[i].ok();
+    SetProbe(group, NextTick(now, now < group.young_until ? kProbeInterval : kLateProbeInterval));
+  }
+  probed_.clear();
+  if (failed) {
+    metrics_->Add(Metric::kWaitProbesFailed);
+    probe_pause_ = std::clamp(2 * probe_pause_, kFirstProbePause, kLongestProbePause);
+    no_probe_before_ = now + probe_pause_;
+  } else {
+    probe_pause_ = absl::ZeroDuration();
+    no_probe_before_ = now + kProbeRest * (now - sent);
+  }
+}
+
 absl::Duration Waiters::NextDue() const {
   absl::Duration due = woken_.empty() ? absl::InfiniteDuration() : -absl::InfiniteDuration();
   if (!lease_ends_.empty()) due = std::min(due, lease_ends_.begin()->first);
   if (!wait_ends_.empty()) due = std::min(due, wait_ends_.begin()->first);
+  if (!probes_.empty()) due = std::min(due, std::max(probes_.begin()->first, no_probe_before_));
   return due;
 }
 
@@ -148,6 +241,7 @@ Waiters::Dismissed Waiters::DismissAll(absl::Duration now) {
   groups_.clear();
   wait_ends_.clear();
   lease_ends_.clear();
+  probes_.clear();
   return dismissed;
 }
 
