@@ -3,6 +3,8 @@
 #include <libpq-fe.h>
 
 #include <memory>
+#include <set>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -55,6 +57,37 @@ std::string MaskedConninfo(const std::string& conninfo) {
                     is_secret ? kHidden : Quoted(option->val));
   }
   return masked;
+}
+
+std::map<std::string, std::string> ValuesSetOutside(const std::string& conninfo) {
+  const Options given = Parse(conninfo);
+  if (given == nullptr) return {};
+  std::vector<const char*> keywords;
+  std::vector<const char*> values;
+  std::set<absl::string_view> inside;
+  for (const PQconninfoOption* option = given.get(); option->keyword != nullptr; ++option) {
+    if (option->val == nullptr || absl::string_view(option->keyword) == "sslmode") continue;
+    keywords.push_back(option->keyword);
+    values.push_back(option->val);
+    inside.insert(option->keyword);
+  }
+  // libpq tells what it has put together only of a connection. With this one it gives up after it
+  // has read the environment and the service file, and before it opens a socket.
+  for (const char* const text : {"sslmode", static_cast<const char*>(nullptr)}) {
+    keywords.push_back(text);
+    values.push_back(text == nullptr ? nullptr : "none of these");
+  }
+  const std::unique_ptr<PGconn, void (*)(PGconn*)> unopened(
+      PQconnectStartParams(keywords.data(), values.data(), 0), PQfinish);
+  const Options all(PQconninfo(unopened.get()));
+  std::map<std::string, std::string> outside;
+  for (const PQconninfoOption* option = all.get(); option != nullptr && option->keyword != nullptr;
+       ++option) {
+    if (option->val == nullptr || inside.count(option->keyword) > 0) continue;
+    const absl::string_view compiled = option->compiled == nullptr ? "" : option->compiled;
+    if (option->val != compiled) outside[option->keyword] = option->val;
+  }
+  return outside;
 }
 
 absl::Span<const absl::string_view> LibpqDatabaseVariables() {

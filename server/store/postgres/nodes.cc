@@ -17,6 +17,7 @@
 #include "server/base/check.h"
 #include "server/base/clock.h"
 #include "server/store/postgres/connection.h"
+#include "server/store/postgres/conninfo.h"
 
 namespace idempotency {
 namespace {
@@ -126,6 +127,14 @@ absl::StatusOr<ConnectParams> ConnectParams::Make(const ConnectionOptions& optio
     if (option->val != nullptr) values[option->keyword] = option->val;
   }
   PQconninfoFree(parsed);
+  // What the service would add gives way to what libpq's variables and service files say.
+  const std::map<std::string, std::string> outside = ValuesSetOutside(options.conninfo);
+  for (const char* const keyword :
+       {"connect_timeout", "target_session_attrs", "keepalives", "keepalives_idle",
+        "keepalives_interval", "keepalives_count", "tcp_user_timeout"}) {
+    const auto found = outside.find(keyword);
+    if (found != outside.end()) values.emplace(*found);
+  }
   ConnectParams params;
   params.connect_timeout_ = options.connect_timeout;
   int64_t given = 0;
@@ -136,7 +145,7 @@ absl::StatusOr<ConnectParams> ConnectParams::Make(const ConnectionOptions& optio
   if (values["connect_timeout"].empty()) values.erase("connect_timeout");
   const auto seconds =
       static_cast<int64_t>(std::ceil(absl::ToDoubleSeconds(options.connect_timeout)));
-  // emplace keeps what the connection string says.
+  // emplace keeps what was said.
   values.emplace("connect_timeout", absl::StrCat(std::max(seconds, kLeastSecondsOfLibpq)));
   values.emplace("target_session_attrs", "read-write");
   values.emplace("keepalives", "1");
@@ -146,6 +155,7 @@ absl::StatusOr<ConnectParams> ConnectParams::Make(const ConnectionOptions& optio
   values.emplace(
       "tcp_user_timeout",
       absl::StrCat(absl::ToInt64Milliseconds(options.statement_timeout + options.commit_timeout)));
+  // Not PGCLIENTENCODING: the statements' texts are UTF-8.
   values.emplace("client_encoding", "UTF8");
   values.emplace("fallback_application_name", "idempotencyd");
   for (auto& [keyword, value] : values) {

@@ -24,9 +24,9 @@ struct PgConnectionCloser {
 };
 using PgConnection = std::unique_ptr<PGconn, PgConnectionCloser>;
 
-// libpq's parameters with what the service adds where `conninfo` says nothing:
-// target_session_attrs=read-write, keepalives, tcp_user_timeout, connect_timeout. The two arrays
-// are parallel and end in nullptr.
+// libpq's parameters with what the service adds where neither `conninfo` nor libpq's variables or a
+// service file say something: target_session_attrs=read-write, keepalives, tcp_user_timeout,
+// connect_timeout. The two arrays are parallel and end in nullptr.
 class ConnectParams {
  public:
   // kInvalidArgument when libpq cannot parse the conninfo; the message does not repeat it.
