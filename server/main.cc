@@ -9,7 +9,9 @@
 
 #include "server/app/configuration.h"
 #include "server/app/exit_code.h"
+#include "server/app/migrate_commands.h"
 #include "server/app/options.h"
+#include "server/app/output.h"
 #include "server/app/run.h"
 #include "server/app/stop_signal.h"
 
@@ -26,8 +28,12 @@ ExitCode Run(const CommandLine& line) {
       StopSignal stop;
       return RunDev(line.settings, line.dev, &stop);
     }
-    case Command::kMigrate:
-      return RunMigrate(line.settings);
+    case Command::kMigrateUp:
+      return RunMigrateUp(line.settings, line.migrate);
+    case Command::kMigrateStatus:
+      return RunMigrateStatus(line.settings);
+    case Command::kMigratePrint:
+      return RunMigratePrint(line.migrate);
     case Command::kHealthcheck:
       return RunHealthcheck(line.healthcheck);
     case Command::kConfigPrint:

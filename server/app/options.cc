@@ -14,6 +14,7 @@
 #include "server/app/contradiction.h"
 #include "server/app/exit_code.h"
 #include "server/app/setting_table.h"
+#include "server/store/postgres/sql.h"
 
 namespace idempotency {
 namespace {
@@ -117,7 +118,13 @@ struct Commands {
   CLI::App* serve = app.add_subcommand("serve", "run a replica on your PostgreSQL");
   CLI::App* dev =
       app.add_subcommand("dev", "try it: on a private PostgreSQL, on this machine only");
-  CLI::App* migrate = app.add_subcommand("migrate", "bring the database's schema to this version");
+  CLI::App* migrate =
+      app.add_subcommand("migrate", "the database's schema; without a further word: up");
+  CLI::App* migrate_up = migrate->add_subcommand("up", "bring it to this version");
+  CLI::App* migrate_status =
+      migrate->add_subcommand("status", "list what was applied, what is pending and what differs");
+  CLI::App* migrate_print = migrate->add_subcommand(
+      "print", "print the SQL, for psql; needs no database, and leaves the same state as up");
   CLI::App* healthcheck = app.add_subcommand(
       "healthcheck", "ask a replica on this machine whether it serves: for container probes");
   CLI::App* config = app.add_subcommand("config", "the configuration that serve would run with");
@@ -129,6 +136,7 @@ struct Commands {
   CLI::App* version = app.add_subcommand("version", "print the version");
 
   DevSettings dev_settings;
+  MigrateArguments migrate_arguments;
   std::string healthcheck_address;
   std::string healthcheck_timeout;
   std::string format = "text";
@@ -138,10 +146,19 @@ struct Commands {
     dev->add_flag("--ephemeral", dev_settings.ephemeral, "forget everything at the end");
     dev->add_option("--directory", dev_settings.directory,
                     "where the private PostgreSQL keeps its data");
+    migrate->require_subcommand(0, 1);
     config->require_subcommand(1);
-    for (CLI::App* const sub : {config_print, config_validate, config_docs}) {
+    for (CLI::App* const sub :
+         {migrate_up, migrate_status, migrate_print, config_print, config_validate, config_docs}) {
       sub->fallthrough();
     }
+    migrate
+        ->add_option("--grant-to", migrate_arguments.grant_to,
+                     "up and print: the role that serve connects as; it gets what the service "
+                     "needs, and nothing more")
+        ->type_name("ROLE");
+    migrate_print->add_option("--from", migrate_arguments.from, "the first migration to print (1)")
+        ->type_name("NUMBER");
     healthcheck
         ->add_option("--address", healthcheck_address,
                      "host:port of the replica (the listen setting, any address over loopback)")
@@ -194,7 +211,8 @@ CommandSet CheckedAs(Command command) {
       return kServeCommand;
     case Command::kDev:
       return kDevCommand;
-    case Command::kMigrate:
+    case Command::kMigrateUp:
+    case Command::kMigrateStatus:
       return kMigrateCommand;
     default:
       return 0;
@@ -205,7 +223,9 @@ Command CommandOf(const Commands& commands) {
   const std::pair<const CLI::App*, Command> all[] = {
       {commands.serve, Command::kServe},
       {commands.dev, Command::kDev},
-      {commands.migrate, Command::kMigrate},
+      {commands.migrate_status, Command::kMigrateStatus},
+      {commands.migrate_print, Command::kMigratePrint},
+      {commands.migrate, Command::kMigrateUp},
       {commands.healthcheck, Command::kHealthcheck},
       {commands.config_print, Command::kConfigPrint},
       {commands.config_validate, Command::kConfigValidate},
@@ -220,9 +240,16 @@ Command CommandOf(const Commands& commands) {
 // What the commands' own arguments must be. An empty text: all is well.
 std::string CheckArguments(const Commands& commands, CommandLine* line) {
   line->dev = commands.dev_settings;
+  line->migrate = commands.migrate_arguments;
   line->json = commands.format == "json";
   if (line->dev.ephemeral && !line->dev.directory.empty()) {
     return "--ephemeral: keeps nothing, so --directory does not go with it";
+  }
+  if (line->command == Command::kMigrateStatus && !line->migrate.grant_to.empty()) {
+    return "--grant-to: goes with migrate up and migrate print";
+  }
+  if (line->migrate.from < 1 || line->migrate.from > kNewestSchema) {
+    return absl::StrCat("--from: must be the number of a migration: 1 to ", kNewestSchema);
   }
   if (commands.format != "text" && commands.format != "json") {
     return "--format: must be text or json";

@@ -1,6 +1,7 @@
 // The command line: which command runs, on which configuration.
 //
-//   idempotencyd serve | dev | migrate | healthcheck | config print|validate|docs |
+//   idempotencyd serve | dev | migrate [up|status|print] | healthcheck | config print|validate|docs
+//   |
 //                version
 #pragma once
 
@@ -19,12 +20,21 @@ namespace idempotency {
 enum class Command {
   kServe,
   kDev,
-  kMigrate,
+  kMigrateUp,
+  kMigrateStatus,
+  kMigratePrint,
   kHealthcheck,
   kConfigPrint,
   kConfigValidate,
   kConfigDocs,
   kVersion,
+};
+
+struct MigrateArguments {
+  // The role that gets what the service needs; empty: none.
+  std::string grant_to;
+  // `print`: the first migration.
+  int from = 1;
 };
 
 struct HealthcheckArguments {
@@ -38,6 +48,7 @@ struct CommandLine {
   Settings settings;
   std::vector<EffectiveSetting> effective;
   DevSettings dev;
+  MigrateArguments migrate;
   HealthcheckArguments healthcheck;
   // `config print`: JSON instead of lines.
   bool json = false;

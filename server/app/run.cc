@@ -11,6 +11,7 @@
 #include "server/app/config_docs.h"
 #include "server/app/dev_lines.h"
 #include "server/app/healthcheck.h"
+#include "server/app/output.h"
 #include "server/app/private_postgres.h"
 #include "server/app/replica.h"
 #include "server/base/log.h"
@@ -21,11 +22,6 @@
 
 namespace idempotency {
 namespace {
-
-ExitCode Fail(const absl::Status& status) {
-  std::cerr << "idempotencyd: " << status.message() << std::endl;
-  return ExitCode::kFailure;
-}
 
 // The settings that somebody has set, a line each: what an operator needs beside the defaults.
 void LogSettings(const std::vector<EffectiveSetting>& effective, Log* log) {
@@ -80,12 +76,6 @@ absl::Status ServeDev(Settings settings, const DevSettings& dev, PrivatePostgres
 
 }  // namespace
 
-ExitCode Print(const std::string& text) {
-  std::cout << text << std::flush;
-  if (std::cout) return ExitCode::kOk;
-  return Fail(absl::UnavailableError("standard output takes no more; what was printed is cut off"));
-}
-
 ExitCode RunServe(const Settings& settings, const std::vector<EffectiveSetting>& effective,
                   StopSignal* stop) {
   Metrics metrics;
@@ -120,14 +110,6 @@ ExitCode RunDev(Settings settings, const DevSettings& dev, StopSignal* stop) {
   if (!served.ok()) return Fail(served);
   if (!stopped.ok()) return Fail(stopped);
   return ExitCode::kOk;
-}
-
-ExitCode RunMigrate(const Settings& settings) {
-  const absl::Status migrated = Migrate(settings.database_url);
-  if (!migrated.ok()) return Fail(migrated);
-  const absl::StatusOr<int> version = SchemaVersion(settings.database_url);
-  if (!version.ok()) return Fail(version.status());
-  return Print(absl::StrCat("The schema is at version ", *version, ".\n"));
 }
 
 ExitCode RunHealthcheck(const HealthcheckArguments& arguments) {

@@ -1,8 +1,7 @@
-// The commands. Each returns the process's exit status: a failure was printed to stderr, and what
-// is printed to stdout is complete when it returns kOk.
+// The commands but migrate_commands.h's. Each returns the process's exit status: a failure was
+// printed to stderr, and what is printed to stdout is complete when it returns kOk.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "server/app/config_view.h"
@@ -13,10 +12,6 @@
 
 namespace idempotency {
 
-// Writes the text to stdout, whole, or fails: a script or a page that is cut off must not look like
-// a whole one.
-ExitCode Print(const std::string& text);
-
 // Runs a replica until a stop signal. Starts also while the database is away. `effective` is what
 // the replica shows of its settings.
 ExitCode RunServe(const Settings& settings, const std::vector<EffectiveSetting>& effective,
@@ -24,9 +19,6 @@ ExitCode RunServe(const Settings& settings, const std::vector<EffectiveSetting>&
 
 // Runs a replica on a private PostgreSQL until a stop signal, and prints lines to paste to stdout.
 ExitCode RunDev(Settings settings, const DevSettings& dev, StopSignal* stop);
-
-// Brings the schema to this version.
-ExitCode RunMigrate(const Settings& settings);
 
 // Asks whether the replica serves.
 ExitCode RunHealthcheck(const HealthcheckArguments& arguments);

@@ -376,7 +376,7 @@ TEST(Options, DevIsQuiet) {
 TEST(Options, MigrateAndVersionAreTheirOwn) {
   EXPECT_EQ(Parsed({"version"}).command, Command::kVersion);
   const CommandLine line = Parsed({"migrate", kUrl});
-  EXPECT_EQ(line.command, Command::kMigrate);
+  EXPECT_EQ(line.command, Command::kMigrateUp);
   EXPECT_EQ(line.settings.database_url, "host=db password=hunter2");
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -91,15 +92,40 @@ TEST(Lifecycle, ReplicaServesDuringItsDrainDelayAndSaysNotServing) {
   EXPECT_TRUE(replicas.process(0).Running());
 }
 
-TEST(Lifecycle, SecondSignalEndsTheProcessAtOnceWithAnotherStatus) {
+TEST(Lifecycle, SecondSignalEndsTheProcessAtOnceWithAStatusOfItsOwn) {
+  for (const auto& [signal, status] :
+       {std::pair(SIGTERM, "exit status 143"), std::pair(SIGINT, "exit status 130")}) {
+    const MigratedDatabase database;
+    ReplicaProcesses replicas(1, database.conninfo(), {"--drain-delay=10m"});
+    replicas.process(0).Signal(SIGTERM);
+    EXPECT_TRUE(Eventually([&] { return !replicas.client(0).IsServing(); }));
+    replicas.process(0).Signal(signal);
+    ASSERT_TRUE(replicas.process(0).AwaitEnd());
+    EXPECT_EQ(replicas.process(0).HowItEnded(), status);
+    // What was logged until then is written.
+    EXPECT_THAT(replicas.process(0).Log(), HasSubstr("\"event\":\"draining\""));
+    EXPECT_THAT(replicas.process(0).Log(), Not(HasSubstr("\"event\":\"stopped\"")));
+  }
+}
+
+TEST(Lifecycle, SecondSignalEndsADrainThatWaitsForTheDatabase) {
   const MigratedDatabase database;
-  ReplicaProcesses replicas(1, database.conninfo(), {"--drain-delay=10m"});
+  ReplicaProcesses replicas(1, database.conninfo());
+  ASSERT_TRUE(replicas.client(0).Begin(BeginOf("k", "a")).response.has_started());
+  RowLock lock(database.conninfo(), "k");
+  std::thread caller([&] { (void)replicas.client(0).Complete(CompleteOf("k", "a")); });
+  EXPECT_TRUE(Eventually([&] {
+    const auto waiting =
+        QueryValue(database.conninfo(), "SELECT count(*) FROM pg_locks WHERE NOT granted");
+    return waiting.ok() && *waiting != "0";
+  }));
   replicas.process(0).Signal(SIGTERM);
-  EXPECT_TRUE(Eventually([&] { return !replicas.client(0).IsServing(); }));
+  EXPECT_TRUE(
+      Eventually([&] { return replicas.client(0).Begin(BeginOf("l", "a")).reason == "DRAINING"; }));
   replicas.process(0).Signal(SIGTERM);
   ASSERT_TRUE(replicas.process(0).AwaitEnd());
-  EXPECT_FALSE(replicas.process(0).Succeeded());
-  EXPECT_THAT(replicas.process(0).Log(), Not(HasSubstr("\"event\":\"stopped\"")));
+  EXPECT_EQ(replicas.process(0).HowItEnded(), "exit status 143");
+  caller.join();
 }
 
 TEST(Lifecycle, CompleteThatIsQueuedWhenTheServerDrainsIsRecorded) {

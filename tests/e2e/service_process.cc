@@ -38,7 +38,8 @@ std::string Quoted(const std::string& text, const std::string& before) {
 
 }  // namespace
 
-ServiceProcess::ServiceProcess(const std::vector<std::string>& arguments)
+ServiceProcess::ServiceProcess(const std::vector<std::string>& arguments,
+                               const std::vector<std::string>& variables)
     : directory_(MakeDirectory()) {
   const int output =
       open(absl::StrCat(directory_, "/stdout").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -46,7 +47,9 @@ ServiceProcess::ServiceProcess(const std::vector<std::string>& arguments)
   ProcessCommand command;
   // The shell only parts stderr from stdout, then becomes the program.
   command.argv = {"/bin/sh", "-c", absl::StrCat("exec \"$0\" \"$@\" 2>", directory_, "/stderr"),
-                  IDEM_BINARY};
+                  "/usr/bin/env"};
+  command.argv.insert(command.argv.end(), variables.begin(), variables.end());
+  command.argv.emplace_back(IDEM_BINARY);
   command.argv.insert(command.argv.end(), arguments.begin(), arguments.end());
   command.output_fd = output;
   command.death_signal = SIGKILL;

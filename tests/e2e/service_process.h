@@ -13,8 +13,10 @@ namespace idempotency {
 // Not thread-safe. The process is killed when the object, or the test binary, ends.
 class ServiceProcess {
  public:
-  // Runs `idempotencyd` with these arguments. What fails ends the test binary with a message.
-  explicit ServiceProcess(const std::vector<std::string>& arguments);
+  // Runs `idempotencyd` with these arguments, and with these variables ("NAME=VALUE") beside those
+  // of ProcessCommand. What fails ends the test binary with a message.
+  explicit ServiceProcess(const std::vector<std::string>& arguments,
+                          const std::vector<std::string>& variables = {});
   ~ServiceProcess();
   ServiceProcess(const ServiceProcess&) = delete;
   ServiceProcess& operator=(const ServiceProcess&) = delete;
@@ -23,6 +25,7 @@ class ServiceProcess {
   // process ended, or said nothing in time.
   std::string AwaitAddress();
 
+  pid_t pid() const { return process_->pid(); }
   void Signal(int signal) { process_->Signal(signal); }
   // kill -9, and waits until it is gone.
   void KillHard();

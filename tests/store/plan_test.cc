@@ -44,6 +44,8 @@ const std::map<std::string, Access>& Expectations() {
       {"migrate_lock", Access::kNoRecords},
       {"migrate_record", Access::kNoRecords},
       {"migrate_table", Access::kNoPlan},
+      {"migrate_table_column", Access::kNoPlan},
+      {"migrate_unlock", Access::kNoRecords},
       {"owner_update", Access::kByKey},
       {"purge_step", Access::kByBlocks},
       {"purge_unsettled_step", Access::kByBlocks},

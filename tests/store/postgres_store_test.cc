@@ -115,6 +115,22 @@ TEST_F(PostgresStoreTest, NamesBothVersionsWhenTheSchemaIsNewer) {
   }
 }
 
+TEST_F(PostgresStoreTest, ServesANewerSchemaThatIsForServersThisOld) {
+  Sql(absl::StrCat("INSERT INTO idempotency_migration (version, name, checksum, oldest_server) "
+                   "VALUES (4711, 'from_the_future', '\\x00', ",
+                   kNewestSchema, ")"));
+  EXPECT_TRUE(store().Check().ok()) << store().Check();
+  EXPECT_TRUE(BeginOne("order-1").ok());
+  Sql(absl::StrCat("UPDATE idempotency_migration SET oldest_server = ", kNewestSchema + 1,
+                   " WHERE version = 4711"));
+  EXPECT_EQ(FaultOf(store().Check()), Fault::kSchemaIncompatible);
+}
+
+TEST_F(PostgresStoreTest, ServesADatabaseWhoseListOfMigrationsHasNoOldestServer) {
+  Sql("ALTER TABLE idempotency_migration DROP COLUMN oldest_server");
+  EXPECT_TRUE(store().Check().ok()) << store().Check();
+}
+
 TEST_F(PostgresStoreTest, NamesItsVersionsWhenThereIsNoSchema) {
   Sql("DROP TABLE idempotency_record, idempotency_migration");
   const absl::Status status = store().Check();

@@ -76,22 +76,23 @@ std::string OneLine(const char* message) {
 }  // namespace
 
 absl::StatusOr<DatabaseIdentity> CheckFitness(const PGresult* checked) {
-  RETURN_IF_ERROR(CheckShape(
-      checked, {PgType::kInt4, PgType::kBool, PgType::kBool, PgType::kInt8, PgType::kInt8}));
+  RETURN_IF_ERROR(CheckShape(checked, {PgType::kInt4, PgType::kInt4, PgType::kBool, PgType::kBool,
+                                       PgType::kInt8, PgType::kInt8}));
   if (PQntuples(checked) != 1) return absl::InternalError("check: no row");
   RowReader row(checked, 0);
   const int32_t version = row.Int4();
+  const int32_t oldest_server = row.Int4();
   const bool is_read_only = row.Bool();
   const bool forgets_commits = row.Bool();
   DatabaseIdentity identity;
   identity.system_identifier = static_cast<uint64_t>(row.Int8());
   identity.timeline = static_cast<uint32_t>(row.Int8());
   RETURN_IF_ERROR(row.status());
-  if (version < kOldestSchema || version > kNewestSchema) {
+  if (version < kOldestSchema || oldest_server > kNewestSchema) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("the database's schema has version %d; this server works with versions %d "
-                        "to %d",
-                        version, kOldestSchema, kNewestSchema));
+        absl::StrFormat("the database's schema has version %d, for servers of schema %d and newer; "
+                        "this server works with versions %d to %d",
+                        version, oldest_server, kOldestSchema, kNewestSchema));
   }
   if (is_read_only) return absl::UnavailableError("the database takes no writes");
   if (forgets_commits) {

@@ -1,175 +1,153 @@
 #include "server/store/postgres/migrate.h"
 
-#include <libpq-fe.h>
-
-#include <memory>
+#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/base/status_macros.h"
-#include "server/record/digest.h"
 #include "server/store/postgres/connection.h"
+#include "server/store/postgres/migrator.h"
 #include "server/store/postgres/params.h"
-#include "server/store/postgres/rows.h"
 
 namespace idempotency {
 namespace {
 
-constexpr char kUndefinedTable[] = "42P01";
-
-struct Applied {
-  int version;
-  std::string name;
-  std::string checksum;
-};
-
-std::string ChecksumOf(const Migration& migration) {
-  const Sha256Digest digest = Sha256().Bytes(migration.sql).Finish();
-  return std::string(reinterpret_cast<const char*>(digest.data()), digest.size());
+bool IsThatOf(const AppliedMigration& applied, const Migration& migration) {
+  return applied.name == migration.name && applied.checksum == ChecksumOf(migration);
 }
 
-// A connection without timers and plan settings: a migration takes as long as it takes.
-class Migrator {
- public:
-  static absl::StatusOr<Migrator> Connect(const std::string& conninfo) {
-    ConnectionOptions options;
-    options.conninfo = conninfo;
-    ASSIGN_OR_RETURN(const ConnectParams params, ConnectParams::Make(options));
-    Migrator migrator(PQconnectdbParams(params.Keywords().data(), params.Values().data(), 0));
-    if (PQstatus(migrator.connection_.get()) != CONNECTION_OK) {
-      return absl::UnavailableError(
-          absl::StrCat("connect: ", PQerrorMessage(migrator.connection_.get())));
-    }
-    PQsetNoticeProcessor(
-        migrator.connection_.get(), [](void*, const char*) {}, nullptr);
-    return migrator;
+// What was applied must be the beginning of what is known here, or go on from its end with what
+// says that it is for servers this old.
+absl::Status CheckApplied(const std::vector<AppliedMigration>& applied,
+                          absl::Span<const Migration> migrations) {
+  const int newest = migrations.back().version;
+  int oldest_server = 0;
+  for (const AppliedMigration& each : applied) {
+    if (each.version > newest) oldest_server = std::max(oldest_server, each.oldest_server);
   }
-
-  // One statement with binary parameters and result.
-  absl::StatusOr<PgResult> Execute(Query query, const Params& params = Params()) {
-    std::vector<const char*> pointers;
-    std::vector<int> lengths;
-    for (const std::string& value : params.values()) {
-      pointers.push_back(value.data());
-      lengths.push_back(static_cast<int>(value.size()));
-    }
-    const std::vector<int> formats(pointers.size(), 1);
-    return Judge(
-        PQexecParams(connection_.get(), QueryText(query), static_cast<int>(pointers.size()),
-                     nullptr, pointers.data(), lengths.data(), formats.data(), 1),
-        QueryName(query));
+  if (oldest_server > newest) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "the database's schema has version %d (%s), for servers of schema %d and newer; the newest "
+        "that this program knows is %d",
+        applied.back().version, applied.back().name, oldest_server, newest));
   }
-
-  // Any number of statements, in one transaction unless they say otherwise.
-  absl::Status ExecuteScript(absl::string_view sql, absl::string_view doing) {
-    return Judge(PQexec(connection_.get(), std::string(sql).c_str()), doing).status();
-  }
-
-  absl::StatusOr<std::vector<Applied>> List() {
-    ASSIGN_OR_RETURN(const PgResult result, Execute(Query::kMigrateList));
-    RETURN_IF_ERROR(CheckShape(result.get(), {PgType::kInt4, PgType::kText, PgType::kBytea}));
-    std::vector<Applied> applied;
-    for (int i = 0; i < PQntuples(result.get()); ++i) {
-      RowReader row(result.get(), i);
-      const int version = row.Int4();
-      const std::string name(row.Bytes());
-      applied.push_back({version, name, std::string(row.Bytes())});
-      RETURN_IF_ERROR(row.status());
-    }
-    return applied;
-  }
-
-  const std::string& last_sqlstate() const { return last_sqlstate_; }
-
- private:
-  struct Closer {
-    void operator()(PGconn* connection) const { PQfinish(connection); }
-  };
-
-  explicit Migrator(PGconn* connection) : connection_(connection) {}
-
-  absl::StatusOr<PgResult> Judge(PGresult* raw, absl::string_view doing) {
-    PgResult result(raw);
-    const ExecStatusType status = PQresultStatus(raw);
-    if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) return result;
-    const char* state = PQresultErrorField(raw, PG_DIAG_SQLSTATE);
-    last_sqlstate_ = state == nullptr ? "" : state;
-    const std::string message =
-        absl::StrCat(doing, ": SQLSTATE ", last_sqlstate_, ": ", PQerrorMessage(connection_.get()));
-    if (PQstatus(connection_.get()) != CONNECTION_OK ||
-        KindOfSqlState(last_sqlstate_) == ErrorKind::kUnavailable) {
-      return absl::UnavailableError(message);
-    }
-    return absl::InternalError(message);
-  }
-
-  std::unique_ptr<PGconn, Closer> connection_;
-  std::string last_sqlstate_;
-};
-
-// What was applied must be the beginning of what is embedded.
-absl::Status CheckApplied(const std::vector<Applied>& applied) {
-  const absl::Span<const Migration> embedded = EmbeddedMigrations();
-  if (!applied.empty() && applied.back().version > kNewestSchema) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("the database's schema has version %d (%s); the newest that this program "
-                        "knows is %d",
-                        applied.back().version, applied.back().name, kNewestSchema));
-  }
-  for (size_t i = 0; i < applied.size(); ++i) {
-    const Migration& migration = embedded[i];
-    if (applied[i].version != migration.version) {
-      return absl::FailedPreconditionError(
-          absl::StrFormat("migration %04d_%s is missing from the database, which has version %d",
-                          migration.version, migration.name, applied[i].version));
-    }
-    if (applied[i].name != migration.name || applied[i].checksum != ChecksumOf(migration)) {
+  for (size_t i = 0; i < std::min(applied.size(), migrations.size()); ++i) {
+    if (applied[i].version != migrations[i].version) {
       return absl::FailedPreconditionError(absl::StrFormat(
-          "migration %04d_%s was applied to the database with another name (%s) or content than "
-          "this program has",
-          migration.version, migration.name, applied[i].name));
+          "%s is missing from the database, which has version %d",
+          MigrationTitle(migrations[i].version, migrations[i].name), applied.back().version));
+    }
+    if (!IsThatOf(applied[i], migrations[i])) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "%s was applied to the database with another name (%s) or content than this program has",
+          MigrationTitle(migrations[i].version, migrations[i].name), applied[i].name));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Apply(Migrator& migrator, const Migration& migration) {
-  const std::string name = absl::StrFormat("migration %04d_%s", migration.version, migration.name);
-  RETURN_IF_ERROR(migrator.Execute(Query::kTransactionBegin).status());
-  // The connection is closed after an error, and with it the transaction.
-  RETURN_IF_ERROR(migrator.ExecuteScript(migration.sql, name));
-  Params note;
-  note.AddInt4(migration.version).AddBytes(migration.name).AddBytes(ChecksumOf(migration));
-  RETURN_IF_ERROR(migrator.Execute(Query::kMigrateRecord, note).status());
+absl::Status Commit(Migrator& migrator, absl::string_view doing) {
   ASSIGN_OR_RETURN(const PgResult commit, migrator.Execute(Query::kTransactionCommit));
-  if (WasRolledBack(commit.get())) {
-    return absl::InternalError(absl::StrCat(name, ": COMMIT was answered by ROLLBACK"));
+  if (!WasRolledBack(commit.get())) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(doing, ": COMMIT was answered by ROLLBACK"));
+}
+
+// After an error the connection is closed, and with it the transaction.
+absl::Status Apply(Migrator& migrator, const Migration& migration) {
+  const std::string title = MigrationTitle(migration.version, migration.name);
+  RETURN_IF_ERROR(migrator.Execute(Query::kTransactionBegin).status());
+  RETURN_IF_ERROR(migrator.ExecuteScript(migration.sql, title));
+  Params note;
+  note.AddInt4(migration.version)
+      .AddBytes(migration.name)
+      .AddBytes(ChecksumOf(migration))
+      .AddInt4(migration.oldest_server);
+  RETURN_IF_ERROR(migrator.Execute(Query::kMigrateRecord, note).status());
+  return Commit(migrator, title);
+}
+
+absl::Status Grant(Migrator& migrator, const std::string& role) {
+  constexpr char kDoing[] = "granting the service's rights";
+  RETURN_IF_ERROR(migrator.Execute(Query::kTransactionBegin).status());
+  RETURN_IF_ERROR(migrator.ExecuteScript(ServiceGrantsTo(role), kDoing));
+  return Commit(migrator, kDoing);
+}
+
+MigrationState StateOf(const AppliedMigration& applied, absl::Span<const Migration> migrations) {
+  MigrationState state{applied.version, applied.name, MigrationState::Kind::kNewer,
+                       applied.applied_at, applied.oldest_server};
+  const auto known = std::find_if(migrations.begin(), migrations.end(), [&](const Migration& each) {
+    return each.version == applied.version;
+  });
+  if (known != migrations.end()) {
+    state.kind =
+        IsThatOf(applied, *known) ? MigrationState::Kind::kApplied : MigrationState::Kind::kDiffers;
   }
-  return absl::OkStatus();
+  return state;
 }
 
 }  // namespace
 
-absl::Status Migrate(const std::string& conninfo) {
+std::string MigrationTitle(int version, absl::string_view name) {
+  return absl::StrFormat("migration %04d_%s", version, name);
+}
+
+absl::Status Migrate(const std::string& conninfo, const std::string& grant_to,
+                     absl::Span<const Migration> migrations) {
   ASSIGN_OR_RETURN(Migrator migrator, Migrator::Connect(conninfo));
   RETURN_IF_ERROR(migrator.Execute(Query::kMigrateLock).status());
-  RETURN_IF_ERROR(migrator.Execute(Query::kMigrateTable).status());
-  ASSIGN_OR_RETURN(const std::vector<Applied> applied, migrator.List());
-  RETURN_IF_ERROR(CheckApplied(applied));
-  for (const Migration& migration : EmbeddedMigrations().subspan(applied.size())) {
+  absl::StatusOr<std::vector<AppliedMigration>> applied = migrator.List();
+  if (absl::IsNotFound(applied.status())) {
+    RETURN_IF_ERROR(migrator.Execute(Query::kMigrateTable).status());
+    applied = migrator.List();
+  }
+  RETURN_IF_ERROR(applied.status());
+  RETURN_IF_ERROR(CheckApplied(*applied, migrations));
+  const absl::Span<const Migration> missing =
+      migrations.subspan(std::min(applied->size(), migrations.size()));
+  if (!missing.empty()) {
+    RETURN_IF_ERROR(migrator.Execute(Query::kMigrateTableColumn).status());
+  }
+  for (const Migration& migration : missing) {
     RETURN_IF_ERROR(Apply(migrator, migration));
   }
-  return absl::OkStatus();
+  return grant_to.empty() ? absl::OkStatus() : Grant(migrator, grant_to);
 }
 
 absl::StatusOr<int> SchemaVersion(const std::string& conninfo) {
   ASSIGN_OR_RETURN(Migrator migrator, Migrator::Connect(conninfo));
-  const absl::StatusOr<std::vector<Applied>> applied = migrator.List();
-  if (!applied.ok() && migrator.last_sqlstate() == kUndefinedTable) return 0;
+  const absl::StatusOr<std::vector<AppliedMigration>> applied = migrator.List();
+  if (absl::IsNotFound(applied.status())) return 0;
   RETURN_IF_ERROR(applied.status());
   return applied->empty() ? 0 : applied->back().version;
+}
+
+absl::StatusOr<SchemaStatus> ReadSchemaStatus(const std::string& conninfo,
+                                              absl::Span<const Migration> migrations) {
+  ASSIGN_OR_RETURN(Migrator migrator, Migrator::Connect(conninfo));
+  absl::StatusOr<std::vector<AppliedMigration>> applied = migrator.List();
+  if (absl::IsNotFound(applied.status())) applied = std::vector<AppliedMigration>();
+  RETURN_IF_ERROR(applied.status());
+  SchemaStatus status;
+  status.fit = CheckApplied(*applied, migrations);
+  for (const AppliedMigration& each : *applied) {
+    status.migrations.push_back(StateOf(each, migrations));
+  }
+  status.is_up_to_date = true;
+  for (const Migration& migration : migrations) {
+    const bool is_applied = std::any_of(
+        applied->begin(), applied->end(),
+        [&](const AppliedMigration& each) { return each.version == migration.version; });
+    if (is_applied) continue;
+    status.is_up_to_date = false;
+    status.migrations.push_back({migration.version, std::string(migration.name),
+                                 MigrationState::Kind::kPending, absl::InfinitePast(),
+                                 migration.oldest_server});
+  }
+  std::sort(status.migrations.begin(), status.migrations.end(),
+            [](const auto& a, const auto& b) { return a.version < b.version; });
+  return status;
 }
 
 }  // namespace idempotency

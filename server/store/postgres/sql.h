@@ -24,6 +24,8 @@ enum class Query {
   kMigrateLock,
   kMigrateRecord,
   kMigrateTable,
+  kMigrateTableColumn,
+  kMigrateUnlock,
   kOwnerUpdate,
   kPurgeStep,
   kPurgeUnsettledStep,
@@ -41,8 +43,10 @@ enum class Query {
 const char* QueryName(Query query);
 const char* QueryText(Query query);
 
-// The schema versions that these statements work with. The newest is the last migration's; an older
-// one is kept in range for one release, so that a rolling upgrade finds servers of both.
+// The schema versions that these statements work with, for servers: from kOldestSchema to
+// kNewestSchema, the last migration's; and newer ones that say they are for servers of a schema up
+// to kNewestSchema (Migration::oldest_server). An older one is kept in range for one release, so
+// that a rolling upgrade finds servers of both; see docs/adr/0006.
 inline constexpr int kOldestSchema = 1;
 inline constexpr int kNewestSchema = 1;
 
@@ -50,9 +54,16 @@ struct Migration {
   int version;             // from 1, without gaps
   absl::string_view name;  // the file's name without number and extension
   absl::string_view sql;   // one or more statements; the checksum is over these bytes
+  // Servers whose kNewestSchema is below this one do not work with the schema any more.
+  int oldest_server;
 };
 
 // In the order in which they are applied.
 absl::Span<const Migration> EmbeddedMigrations();
+
+// sql/roles/service.sql: what the service's role is granted. The role's quoted name goes where
+// kRolePlace stands.
+const char* ServiceGrants();
+inline constexpr char kRolePlace[] = ":\"role\"";
 
 }  // namespace idempotency
