@@ -1,11 +1,16 @@
 // Connections that end, and commits whose answer is lost: what really happened is found out by
 // running the batch again, or said to be unknown.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <functional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "server/record/fault.h"
 #include "server/store/postgres/connection.h"
 #include "tests/store/postgres_fixture.h"
@@ -187,6 +192,29 @@ TEST_F(LostConnectionTest, TheFirstHostMayBeDead) {
   ASSERT_NE(at, std::string::npos);
   options.conninfo.insert(at + host.size(), "/nonexistent,");
   EXPECT_TRUE(BeginOn(*NewStore(options), "order-1").ok()) << options.conninfo;
+}
+
+// One search goes on to the next host, which the host before cannot delay beyond its timer.
+TEST_F(LostConnectionTest, TheFirstHostMayBeSilent) {
+  const int listening = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_TRUE(bind(listening, any, length) == 0 && listen(listening, 8) == 0 &&
+              getsockname(listening, any, &length) == 0);
+  PostgresStoreOptions options = Options();
+  options.connect_timeout = absl::Seconds(1);
+  const int port = SharedPostgres().server().port();
+  // The test's own connection string has a connect_timeout, which would go before.
+  options.conninfo = absl::StrReplaceAll(
+      options.conninfo,
+      {{"host=127.0.0.1", "host=127.0.0.1,127.0.0.1"},
+       {absl::StrCat("port=", port), absl::StrCat("port=", ntohs(address.sin_port), ",", port)},
+       {"connect_timeout=5", ""}});
+  EXPECT_TRUE(BeginOn(*NewStore(options), "order-1").ok()) << options.conninfo;
+  close(listening);
 }
 
 // Commits wait for a standby that does not exist, so a test can lose the answer to a commit that

@@ -6,8 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "server/record/fault.h"
+#include "server/store/postgres/migrate.h"
 #include "server/store/postgres/sql.h"
 #include "tests/store/postgres_fixture.h"
+#include "tests/util/eventually.h"
 
 namespace idempotency {
 namespace {
@@ -168,6 +170,35 @@ TEST_F(PostgresStoreTest, IsUnavailableWhenCommitsAreAnsweredBeforeTheyAreOnDisk
   const absl::Status checked = NewStore()->Check();
   EXPECT_EQ(FaultOf(checked), Fault::kStoreUnavailable) << checked;
   EXPECT_NE(checked.message().find("synchronous_commit"), absl::string_view::npos) << checked;
+}
+
+// By a reload, which reaches every session.
+TEST_F(PostgresStoreTest, ConnectedLanesWaitForTheDiskThoughTheConfigurationIsTurnedOff) {
+  // A server of its own, whose setting an ALTER SYSTEM changes.
+  TestPostgres postgres(std::vector<std::pair<std::string, std::string>>{{"fsync", "off"}});
+  PostgresStoreOptions options = Options();
+  options.conninfo = postgres.CreateDatabase();
+  ASSERT_TRUE(Migrate(options.conninfo).ok());
+  ASSERT_TRUE(Exec(options.conninfo,
+                   "CREATE TABLE seen (setting text); CREATE FUNCTION look() RETURNS trigger "
+                   "LANGUAGE plpgsql AS $$ BEGIN INSERT INTO seen SELECT "
+                   "current_setting('synchronous_commit'); RETURN NEW; END $$; CREATE TRIGGER look "
+                   "BEFORE INSERT ON idempotency_record FOR EACH ROW EXECUTE FUNCTION look()")
+                  .ok());
+  const std::unique_ptr<Store> connected = NewStore(options);
+  ASSERT_TRUE(connected->Check().ok()) << connected->Check();
+  ASSERT_TRUE(Exec(options.conninfo, "ALTER SYSTEM SET synchronous_commit = off").ok());
+  ASSERT_TRUE(Exec(options.conninfo, "SELECT pg_reload_conf()").ok());
+  ASSERT_TRUE(Eventually(
+      [&] { return *QueryValue(options.conninfo, "SHOW synchronous_commit") == "off"; }));
+
+  const BeginItem item = Request("order-1");
+  const BeginItem* const items[] = {&item};
+  EXPECT_TRUE(connected->BeginBatch(items)[0].ok());
+  EXPECT_EQ(*QueryValue(options.conninfo, "SELECT setting FROM seen"), "on");
+  // The next connection would not serve.
+  EXPECT_EQ(FaultOf(connected->Check()), Fault::kStoreUnavailable);
+  EXPECT_FALSE(NewStore(options)->BeginBatch(items)[0].ok());
 }
 
 TEST_F(PostgresStoreTest, ServesWhenCommitsWaitForTheOwnDiskOnly) {
