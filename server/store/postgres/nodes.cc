@@ -11,6 +11,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -98,13 +99,14 @@ std::string OneLine(const char* message) {
   return line;
 }
 
-// Waits until the socket is ready, `deadline` at the most. False: too late, or it cannot be waited
-// for.
-bool AwaitSocket(PGconn* connection, short events, absl::Duration deadline) {
+// Waits until the socket is ready for what libpq wants to do next, `deadline` at the most. False:
+// too late, or it cannot be waited for.
+bool AwaitSocket(PGconn* connection, PostgresPollingStatusType next, absl::Duration deadline) {
   for (;;) {
     const absl::Duration left = deadline - SystemClock()->BootTime();
     if (left <= absl::ZeroDuration()) return false;
-    pollfd socket = {PQsocket(connection), events, 0};
+    pollfd socket = {PQsocket(connection), 0, 0};
+    socket.events = next == PGRES_POLLING_READING ? POLLIN : POLLOUT;
     const int ready =
         poll(&socket, 1,
              static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)))));
@@ -222,8 +224,7 @@ PgConnection Nodes::Connect(const Node& node, std::string* error) const {
   PostgresPollingStatusType polled =
       PQstatus(connection.get()) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
   while (polled == PGRES_POLLING_READING || polled == PGRES_POLLING_WRITING) {
-    const short events = polled == PGRES_POLLING_READING ? POLLIN : POLLOUT;
-    if (!AwaitSocket(connection.get(), events, deadline)) {
+    if (!AwaitSocket(connection.get(), polled, deadline)) {
       *error = absl::StrCat(node.Name(), ": not connected within ",
                             absl::FormatDuration(params.connect_timeout()));
       return nullptr;
