@@ -175,9 +175,10 @@ TEST_F(ReplicatedCommit, CommitUnderWayIsGivenUpWhenTheCircuitOpens) {
 // What ends the look at the settings after the commit does not end the commit.
 TEST_F(ReplicatedCommit, ErrorAfterTheCommitIsNotTakenForARefusal) {
   // Called once when the connection is set up, then before and after each commit.
-  Admin("CREATE SCHEMA trap; CREATE SEQUENCE trap.calls; CREATE FUNCTION trap.pg_conf_load_time() "
-        "RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN IF nextval('trap.calls') = 3 THEN RAISE "
-        "EXCEPTION 'at the third call'; END IF; RETURN pg_catalog.pg_conf_load_time(); END $$");
+  Admin(
+      "CREATE SCHEMA trap; CREATE SEQUENCE trap.calls; CREATE FUNCTION trap.pg_conf_load_time() "
+      "RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN IF nextval('trap.calls') = 3 THEN RAISE "
+      "EXCEPTION 'at the third call'; END IF; RETURN pg_catalog.pg_conf_load_time(); END $$");
   PostgresStoreOptions options = PatientOptions();
   options.conninfo += " options='-c search_path=trap,pg_catalog,public'";
   const std::unique_ptr<Store> store = NewStore(options);

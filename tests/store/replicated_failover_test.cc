@@ -36,6 +36,7 @@ class Failover : public ReplicatedFixture {
   // Standby 1 takes writes, and standby 2 confirms them.
   void PromoteStandby() {
     TestStandby& next = servers_.standby(1);
+    next.AwaitReceived(servers_.standby(2).Detach());
     next.Promote();
     servers_.standby(2).Follow(next);
     ASSERT_TRUE(

@@ -161,6 +161,20 @@ void TestStandby::Thaw() {
   frozen_ = 0;
 }
 
+std::string TestStandby::Detach() {
+  MustExec(ConnectionString(), "ALTER SYSTEM SET primary_conninfo = ''");
+  MustExec(ConnectionString(), "SELECT pg_reload_conf()");
+  IDEM_CHECK(Eventually([&] {
+    return ValueOr(ConnectionString(), "SELECT count(*) FROM pg_stat_wal_receiver", "") == "0";
+  }));
+  return ValueOr(ConnectionString(), "SELECT pg_last_wal_receive_lsn()", "");
+}
+
+void TestStandby::AwaitReceived(const std::string& place) {
+  const std::string sql = absl::StrCat("SELECT pg_last_wal_receive_lsn() >= '", place, "'");
+  IDEM_CHECK(Eventually([&] { return ValueOr(ConnectionString(), sql, "") == "t"; })) << place;
+}
+
 void TestStandby::Promote() { MustExec(ConnectionString(), "SELECT pg_promote(true, 60)"); }
 
 void TestStandby::Follow(const TestStandby& primary) {

@@ -35,9 +35,14 @@ class TestStandby {
   // From here on it confirms nothing that the primary writes, as if its machine hung.
   void Freeze();
   void Thaw();
+  // Receives nothing more from its primary, and returns how far it has come (a place in the WAL).
+  std::string Detach();
+  // Returns when it has come as far.
+  void AwaitReceived(const std::string& place);
   // Returns when it takes writes.
   void Promote();
-  // Follows another primary instead, and returns when it streams from it.
+  // Follows another primary instead, and returns when it streams from it. REQUIRES: detached before
+  // the other one was promoted, which had come as far: on the old primary's way there is no return.
   void Follow(const TestStandby& primary);
 
  private:
