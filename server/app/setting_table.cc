@@ -122,6 +122,11 @@ void AddEngineSettings(Settings* settings, std::vector<SettingRow>* table) {
   table->push_back(Size("waits.per_key_max", &engine.waits_per_key_max, 0, 500'000,
                         "Begins that wait for the outcome of one key; past it in_progress at "
                         "once"));
+  table->push_back(Size("cache.max_bytes", &engine.cache_max_bytes, 0, 16 * 1024 * kMega,
+                        "final records kept in memory for their replays; 0: none"));
+  table->push_back(Span("cache.max_age", &engine.cache_max_age, absl::Seconds(1), absl::Minutes(5),
+                        "how long one of those answers before it is read again; what is deleted "
+                        "by hand is replayed for that long at the most"));
 }
 
 void AddUpkeepSettings(Settings* settings, std::vector<SettingRow>* table) {

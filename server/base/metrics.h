@@ -78,6 +78,13 @@ namespace idempotency {
   X(kWaitProbes,           "idempotency_wait_probe_total",              "looks at the records that are waited for")    \
   X(kWaitProbedKeys,       "idempotency_wait_probe_keys_total",         "keys in those")                               \
   X(kWaitProbesFailed,     "idempotency_wait_probe_failed_total",       "those that failed")                           \
+  X(kCacheHits,            "idempotency_cache_lookup_total{result=\"hit\"}",  "Begins looked up in the replay cache")    \
+  X(kCacheMisses,          "idempotency_cache_lookup_total{result=\"miss\"}", "Begins looked up in the replay cache")    \
+  X(kCacheInsertions,      "idempotency_cache_insertion_total",         "records put into the replay cache")           \
+  X(kCacheEvictions,       "idempotency_cache_removal_total{why=\"room\"}",     "records taken out of the replay cache") \
+  X(kCacheExpired,         "idempotency_cache_removal_total{why=\"age\"}",      "records taken out of the replay cache") \
+  X(kCacheReplaced,        "idempotency_cache_removal_total{why=\"replaced\"}", "records taken out of the replay cache") \
+  X(kCacheResets,          "idempotency_cache_reset_total",             "times another database or timeline emptied it") \
   X(kLogDropped,           "idempotency_log_dropped_total",             "log lines dropped: queue full")
 
 // Go up and down.
@@ -86,7 +93,9 @@ namespace idempotency {
   X(kSlowLaneCalls,        "idempotency_slow_lane_calls",               "calls in the slow lane")                      \
   X(kSlowLaneBytes,        "idempotency_slow_lane_bytes",               "bytes held by calls in the slow lane")        \
   X(kCallsInFlight,        "idempotency_calls_in_flight",               "calls accepted and not answered")             \
-  X(kWaiting,              "idempotency_waiting_calls",                 "Begins that wait")
+  X(kWaiting,              "idempotency_waiting_calls",                 "Begins that wait")                            \
+  X(kCacheEntries,         "idempotency_cache_entries",                 "records in the replay cache")                 \
+  X(kCacheBytes,           "idempotency_cache_bytes",                   "bytes that those hold, answers twice")
 
 // Distributions: name in code, exported name, bounds, what is observed.
 #define IDEM_HISTOGRAMS(X) \

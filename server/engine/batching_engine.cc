@@ -1,8 +1,10 @@
 #include "server/engine/batching_engine.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "server/base/check.h"
 #include "server/record/limit.h"
 
@@ -17,19 +19,21 @@ constexpr size_t kSlowLaneShare = 8;
 BatchingEngine::BatchingEngine(const EngineOptions& options, const StoreFactory& stores,
                                Clock* clock, Metrics* metrics, EngineEvents* events)
     : clock_(clock),
+      metrics_(metrics),
       admission_(options.calls_in_flight_max, options.waits_max, metrics),
       answers_(&admission_, clock, metrics, events),
+      cache_({options.cache_max_bytes, options.cache_max_age}, options.policy, clock, metrics),
       queues_(static_cast<size_t>(options.lanes), options.queue_max_items, options.queue_max_bytes,
               metrics),
       slow_lane_(options.policy, options.batch_max_items, options.queue_max_bytes / kSlowLaneShare,
-                 stores(), {&queues_, &answers_, clock, metrics}),
+                 stores(), {&queues_, &answers_, &cache_, clock, metrics}),
       sweeper_(options, stores(), clock, metrics, events) {
   IDEM_CHECK(options.batch_max_items > 0) << "a batch of no items answers nobody";
   const BatchLimits limits{options.batch_max_items, options.batch_max_bytes};
   for (int i = 0; i < options.lanes; ++i) {
     const auto number = static_cast<size_t>(i);
     const Lane::Deps deps{
-        &queues_.At(number), &slow_lane_, &admission_, &answers_, clock, metrics, number};
+        &queues_.At(number), &slow_lane_, &admission_, &answers_, &cache_, clock, metrics, number};
     lanes_.push_back(
         std::make_unique<Lane>(options.policy, limits, options.waits_per_key_max, stores(), deps));
   }
@@ -47,6 +51,15 @@ void BatchingEngine::Start() {
 }
 
 void BatchingEngine::Begin(BeginItem item, CallTerms terms, BeginDone done) {
+  // Before every bound: a replay from memory takes no room. A replica that drains refuses it as it
+  // refuses all calls, so that its callers go elsewhere.
+  if (!draining_.load(std::memory_order_relaxed)) {
+    std::optional<BeginResult> replay = cache_.Find(item, absl::HashOf(item.key));
+    if (replay.has_value()) {
+      metrics_->Add(Metric::kBeginReplay);
+      return std::move(done)(*std::move(replay));
+    }
+  }
   auto call = std::make_unique<BeginCall>(std::move(item), std::move(terms), std::move(done));
   if (call->terms.wait > absl::ZeroDuration()) {
     call->wait_ends_at = std::min(clock_->BootTime() + std::min(call->terms.wait, kMaxWait),

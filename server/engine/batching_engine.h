@@ -17,6 +17,7 @@
 #include "server/engine/engine.h"
 #include "server/engine/lane.h"
 #include "server/engine/queue.h"
+#include "server/engine/replay_cache.h"
 #include "server/engine/slow_lane.h"
 #include "server/engine/sweeper.h"
 #include "server/store/store.h"
@@ -38,6 +39,9 @@ class BatchingEngine final : public Engine {
   void Begin(BeginItem item, CallTerms terms, BeginDone done) override;
   void Owner(OwnerItem item, CallTerms terms, OwnerDone done) override;
   void Lookup(LookupItem item, CallTerms terms, LookupDone done) override;
+  void ObserveDatabase(const DatabaseIdentity& identity) override {
+    cache_.ObserveDatabase(identity);
+  }
   // Thread-safe, but not from a callback: it waits for the callbacks to return. Without threads it
   // steps until all is answered, so the clock must not be what that waits for.
   void Drain() override;
@@ -52,9 +56,11 @@ class BatchingEngine final : public Engine {
   void DrainOnce();
 
   Clock* const clock_;
+  Metrics* const metrics_;
 
   Admission admission_;
   Answers answers_;
+  ReplayCache cache_;
   LaneQueues queues_;
   SlowLane slow_lane_;
   std::vector<std::unique_ptr<Lane>> lanes_;

@@ -1,41 +1,13 @@
 #include "server/engine/call.h"
 
 #include <utility>
-#include <variant>
 
 #include "absl/hash/hash.h"
 #include "server/base/check.h"
+#include "server/engine/held_bytes.h"
 #include "server/record/limit.h"
 
 namespace idempotency {
-namespace {
-
-size_t BytesOf(const RecordKey& key) { return key.merchant_id.size() + key.idempotency_key.size(); }
-
-size_t BytesOf(const BeginItem& item) {
-  // 64: about what a node of std::map costs beside its strings' bytes.
-  size_t bytes = BytesOf(item.key) + item.operation.size();
-  for (const auto& [name, value] : item.labels) bytes += 64 + name.size() + value.size();
-  return bytes;
-}
-
-size_t BytesOf(const Outcome& outcome) {
-  size_t bytes = sizeof(Outcome) + outcome.content_type.size() + outcome.response_id.size() +
-                 outcome.body_sha256.size() + (outcome.body.has_value() ? outcome.body->size() : 0);
-  for (const Header& header : outcome.headers) {
-    bytes += sizeof(Header) + header.name.size() + header.value.size();
-  }
-  return bytes;
-}
-
-size_t BytesOf(const Answer& answer) {
-  if (const auto* outcome = std::get_if<Outcome>(&answer)) return BytesOf(*outcome);
-  const auto& failure = std::get<Failure>(answer);
-  return sizeof(Failure) + failure.code.size() + failure.message.size() +
-         (failure.outcome.has_value() ? BytesOf(*failure.outcome) : 0);
-}
-
-}  // namespace
 
 CallBase::~CallBase() { IDEM_CHECK(answered) << "a call was lost"; }
 
@@ -43,15 +15,15 @@ BeginCall::BeginCall(BeginItem item_in, CallTerms terms_in, BeginDone done_in)
     : item(std::move(item_in)), done(std::move(done_in)) {
   terms = std::move(terms_in);
   hash = absl::HashOf(item.key);
-  bytes = sizeof(BeginCall) + BytesOf(item);
+  bytes = sizeof(BeginCall) + HeldBytes(item.key) + item.operation.size() + HeldBytes(item.labels);
 }
 
 OwnerCall::OwnerCall(OwnerItem item_in, CallTerms terms_in, OwnerDone done_in)
     : item(std::move(item_in)), done(std::move(done_in)) {
   terms = std::move(terms_in);
   hash = absl::HashOf(item.key);
-  bytes = sizeof(OwnerCall) + BytesOf(item.key);
-  if (item.answer != nullptr) bytes += BytesOf(*item.answer);
+  bytes = sizeof(OwnerCall) + HeldBytes(item.key);
+  if (item.answer != nullptr) bytes += HeldBytes(*item.answer);
 }
 
 size_t LargestOwnerCallBytes(size_t max_body_bytes) {
@@ -70,7 +42,7 @@ LookupCall::LookupCall(LookupItem item_in, CallTerms terms_in, LookupDone done_i
     : item(std::move(item_in)), done(std::move(done_in)) {
   terms = std::move(terms_in);
   hash = absl::HashOf(item.key);
-  bytes = sizeof(LookupCall) + BytesOf(item.key);
+  bytes = sizeof(LookupCall) + HeldBytes(item.key);
 }
 
 }  // namespace idempotency

@@ -13,7 +13,10 @@
 //    row.
 //  - Every queue is bounded in items and bytes; a quarter of each is reserved for Complete, Fail
 //    and Renew, and those go first. What does not fit is answered kOverloaded at once.
-//  - A Begin that waits is decided again when its record changes through whichever replica, when the
+//  - A replay of a record that was read here within cache_max_age is answered before the function
+//    returns, without the database: also when it is away, and past every bound.
+//  - A Begin that waits is decided again when its record changes through whichever replica, when
+//  the
 //    lease is over, and when its wait ends; waiting writes nothing. While the database is away it
 //    waits on, and is answered kStoreUnavailable if that is still so at its end.
 //  - A call whose row another transaction holds is tried again beside its lane (a Complete or Fail
@@ -52,6 +55,11 @@ struct EngineOptions {
   // Waits: at most half of the calls in flight, and at most this many for one key.
   size_t waits_max = 4096;
   size_t waits_per_key_max = 256;
+  // Final records kept in memory for their replays; 0: none.
+  size_t cache_max_bytes = 64 * kMiB;
+  // How long one answers before it is read again. Below the ten minutes for which expiry pauses
+  // after a jump of the database's clock.
+  absl::Duration cache_max_age = absl::Seconds(60);
 
   absl::Duration sweep_interval = absl::Minutes(1);
   absl::Duration sweep_grace = absl::Minutes(5);
@@ -102,6 +110,10 @@ class Engine {
   virtual void Begin(BeginItem item, CallTerms terms, BeginDone done) = 0;
   virtual void Owner(OwnerItem item, CallTerms terms, OwnerDone done) = 0;
   virtual void Lookup(LookupItem item, CallTerms terms, LookupDone done) = 0;
+
+  // Somebody's connection is on this database. Replays of what was read in another history of
+  // commits end at once, and not only when a lane comes to see it itself.
+  virtual void ObserveDatabase(const DatabaseIdentity& identity) = 0;
 
   // Refuses new calls with kDraining, answers waits `in_progress`, and returns when everything
   // accepted has been answered. Calls that are accepted before Drain are executed. Idempotent.

@@ -173,8 +173,10 @@ void Lane::ReturnCalls(std::vector<std::unique_ptr<Call>>& calls,
 void Lane::RunOwners() {
   CallBatch<OwnerCall> batch = TakeBatch(owners_, Repeats::kWait, CallKind::kOwner);
   if (batch.groups.empty()) return;
+  const BatchWatch watch(*store_, deps_.clock);
   BatchResults<OwnerResult> results = meter_.Measure(
       CallKind::kOwner, batch.groups.size(), [&] { return store_->OwnerBatch(batch.Items()); });
+  watch.End(deps_.cache);
   IDEM_CHECK(results.size() == batch.groups.size()) << "store broke its contract";
   std::vector<std::unique_ptr<OwnerCall>> again;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -190,6 +192,7 @@ void Lane::SettleOwner(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResu
   if (result.ok()) {
     deps_.answers->Report(call->item, *result);
     if (IsEvidence(call->item, *result)) refused_.Add(call->item);
+    deps_.cache->Learn(call->item.key, *result, call->hash);
     if (result->record != nullptr) {
       waiters_.Observe(*result->record);
     } else {
@@ -198,6 +201,7 @@ void Lane::SettleOwner(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResu
   } else if (FaultOf(result.status()) == Fault::kLockTimeout) {
     return MoveToSlowLane(std::move(call), again);
   } else if (FaultOf(result.status()) == Fault::kCommitUnknown) {
+    deps_.cache->Forget(call->item.key, call->hash);
     waiters_.Wake(call->item.key);
   }
   deps_.answers->Give(std::move(call), std::move(result));
@@ -208,22 +212,25 @@ void Lane::RunBegins() {
   SetAsideSlowKeys();
   CallBatch<BeginCall> batch = TakeBatch(begins_, Repeats::kFollow, CallKind::kBegin);
   if (batch.groups.empty()) return;
+  const BatchWatch watch(*store_, deps_.clock);
   BatchResults<BeginResult> results = meter_.Measure(
       CallKind::kBegin, batch.groups.size(), [&] { return store_->BeginBatch(batch.Items()); });
+  const ReadTerms terms = watch.End(deps_.cache);
   IDEM_CHECK(results.size() == batch.groups.size()) << "store broke its contract";
   std::vector<std::unique_ptr<BeginCall>> again;
   for (size_t i = 0; i < results.size(); ++i) {
-    SettleBegins(std::move(batch.groups[i]), std::move(results[i]), again);
+    SettleBegins(std::move(batch.groups[i]), std::move(results[i]), terms, again);
   }
   ReturnCalls(again, begins_);
 }
 
 void Lane::SettleBegins(CallGroup<BeginCall> group, absl::StatusOr<BeginResult> result,
-                        std::vector<std::unique_ptr<BeginCall>>& again) {
+                        const ReadTerms& terms, std::vector<std::unique_ptr<BeginCall>>& again) {
   if (!result.ok()) return SettleUndecided(std::move(group), std::move(result).status(), again);
   // After the store returned, so that no lease is taken for over too early.
   const absl::Duration now = deps_.clock->BootTime();
   deps_.answers->Report(*result);
+  deps_.cache->Learn(*result, group.first->hash, terms);
   waiters_.Observe(*result->record);
   AnswerOrPark(std::move(group.first), *result, now);
   for (auto& follower : group.followers) {
@@ -246,7 +253,10 @@ void Lane::SettleUndecided(CallGroup<BeginCall> group, absl::Status fault,
   if (FaultOf(fault) == Fault::kLockTimeout) {
     MoveToSlowLane(std::move(group.first));
   } else {
-    if (FaultOf(fault) == Fault::kCommitUnknown) waiters_.Wake(group.first->item.key);
+    if (FaultOf(fault) == Fault::kCommitUnknown) {
+      deps_.cache->Forget(group.first->item.key, group.first->hash);
+      waiters_.Wake(group.first->item.key);
+    }
     deps_.answers->Give(std::move(group.first), std::move(fault));
   }
   std::move(group.followers.begin(), group.followers.end(), std::back_inserter(again));
@@ -284,12 +294,17 @@ void Lane::ProbeWaiting() {
 void Lane::RunLookups() {
   CallBatch<LookupCall> batch = TakeBatch(lookups_, Repeats::kFollow, CallKind::kLookup);
   if (batch.groups.empty()) return;
+  const BatchWatch watch(*store_, deps_.clock);
   BatchResults<LookupResult> results = meter_.Measure(
       CallKind::kLookup, batch.groups.size(), [&] { return store_->LookupBatch(batch.Items()); });
+  watch.End(deps_.cache);
   IDEM_CHECK(results.size() == batch.groups.size()) << "store broke its contract";
   for (size_t i = 0; i < results.size(); ++i) {
     CallGroup<LookupCall>& group = batch.groups[i];
-    if (results[i].ok() && results[i]->record != nullptr) waiters_.Observe(*results[i]->record);
+    if (results[i].ok()) {
+      deps_.cache->Learn(group.first->item.key, *results[i], group.first->hash);
+      if (results[i]->record != nullptr) waiters_.Observe(*results[i]->record);
+    }
     for (auto& follower : group.followers) deps_.answers->Give(std::move(follower), results[i]);
     deps_.answers->Give(std::move(group.first), std::move(results[i]));
   }

@@ -26,6 +26,7 @@
 #include "server/engine/call.h"
 #include "server/engine/queue.h"
 #include "server/engine/refused.h"
+#include "server/engine/replay_cache.h"
 #include "server/engine/slow_lane.h"
 #include "server/engine/waiters.h"
 #include "server/record/decide.h"
@@ -42,6 +43,7 @@ class Lane {
     SlowLane* slow_lane;
     Admission* admission;
     Answers* answers;
+    ReplayCache* cache;
     Clock* clock;
     Metrics* metrics;
     size_t number = 0;  // among the lanes, for the metrics
@@ -84,7 +86,7 @@ class Lane {
                    std::vector<std::unique_ptr<OwnerCall>>& again);
   void RunBegins();
   void SettleBegins(CallGroup<BeginCall> group, absl::StatusOr<BeginResult> result,
-                    std::vector<std::unique_ptr<BeginCall>>& again);
+                    const ReadTerms& terms, std::vector<std::unique_ptr<BeginCall>>& again);
   void SettleUndecided(CallGroup<BeginCall> group, absl::Status fault,
                        std::vector<std::unique_ptr<BeginCall>>& again);
   void SettleUnavailable(CallGroup<BeginCall> group, absl::Status fault,

@@ -143,8 +143,10 @@ void SlowLane::RunOwners(const std::vector<KeyCalls*>& due) {
     items.push_back(&key->owners.front().call->item);
   }
   if (items.empty()) return;
+  const BatchWatch watch(*store_, deps_.clock);
   BatchResults<OwnerResult> results =
       meter_.Measure(CallKind::kOwner, items.size(), [&] { return store_->OwnerBatch(items); });
+  watch.End(deps_.cache);
   IDEM_CHECK(results.size() == items.size()) << "store broke its contract";
   for (size_t i = 0; i < keys.size(); ++i) {
     if (IsLockTimeout(results[i].status())) {
@@ -156,6 +158,9 @@ void SlowLane::RunOwners(const std::vector<KeyCalls*>& due) {
     if (results[i].ok()) {
       deps_.answers->Report(call->item, *results[i]);
       if (IsEvidence(call->item, *results[i])) refused_.Add(call->item);
+      deps_.cache->Learn(call->item.key, *results[i], call->hash);
+    } else if (FaultOf(results[i].status()) == Fault::kCommitUnknown) {
+      deps_.cache->Forget(call->item.key, call->hash);
     }
     Answer(std::move(call), std::move(results[i]));
   }
@@ -171,8 +176,10 @@ void SlowLane::RunBegins(const std::vector<KeyCalls*>& due) {
     items.push_back(&key->begins.front().call->item);
   }
   if (items.empty()) return;
+  const BatchWatch watch(*store_, deps_.clock);
   BatchResults<BeginResult> results =
       meter_.Measure(CallKind::kBegin, items.size(), [&] { return store_->BeginBatch(items); });
+  const ReadTerms terms = watch.End(deps_.cache);
   IDEM_CHECK(results.size() == items.size()) << "store broke its contract";
   for (size_t i = 0; i < keys.size(); ++i) {
     if (IsLockTimeout(results[i].status())) {
@@ -182,10 +189,14 @@ void SlowLane::RunBegins(const std::vector<KeyCalls*>& due) {
     std::unique_ptr<BeginCall> call = std::move(keys[i]->begins.front().call);
     keys[i]->begins.pop_front();
     if (!results[i].ok()) {
+      if (FaultOf(results[i].status()) == Fault::kCommitUnknown) {
+        deps_.cache->Forget(call->item.key, call->hash);
+      }
       Answer(std::move(call), std::move(results[i]));
       continue;
     }
     deps_.answers->Report(*results[i]);
+    deps_.cache->Learn(*results[i], call->hash, terms);
     AnswerOrLetWait(*keys[i], std::move(call), *results[i]);
     SettleBegins(*keys[i], *results[i]);
   }

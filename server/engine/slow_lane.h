@@ -28,6 +28,7 @@
 #include "server/engine/call.h"
 #include "server/engine/queue.h"
 #include "server/engine/refused.h"
+#include "server/engine/replay_cache.h"
 #include "server/record/decide.h"
 #include "server/store/store.h"
 
@@ -44,6 +45,7 @@ class SlowLane {
   struct Deps {
     LaneQueues* queues;
     Answers* answers;
+    ReplayCache* cache;
     Clock* clock;
     Metrics* metrics;
   };

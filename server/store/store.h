@@ -34,6 +34,7 @@
 #include "server/record/decide.h"
 #include "server/record/reading.h"
 #include "server/record/record.h"
+#include "server/record/replay_memo.h"
 
 namespace idempotency {
 
@@ -46,6 +47,8 @@ struct BeginResult {
   bool wrote_attempt = false;
   std::shared_ptr<const Record> record;  // as it stands now; never null
   Reading reading;                       // of the database's clock, that belongs to it
+  // With a replay from the engine's cache: its record's own. Lives as long as `record`. Else null.
+  const ReplayMemo* memo = nullptr;
 };
 
 struct OwnerResult {

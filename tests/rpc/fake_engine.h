@@ -44,6 +44,7 @@ class FakeEngine : public Engine {
   void Lookup(LookupItem item, CallTerms terms, LookupDone done) override {
     Push(&lookups_, LookupCall{std::move(item), std::move(terms), std::move(done)});
   }
+  void ObserveDatabase(const DatabaseIdentity&) override {}
   void Drain() override {
     const absl::Status left = MakeFault(Fault::kCancelled, "the test is over");
     while (auto call = TryTake(&begins_)) std::move(call->done)(left);
