@@ -2,10 +2,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "grpc/support/time.h"
-#include "grpcpp/support/proto_buffer_writer.h"
 #include "server/base/check.h"
 #include "server/record/limit.h"
 #include "server/record/record_id.h"
+#include "server/rpc/encoded_replay.h"
 
 namespace idempotency {
 namespace {
@@ -54,10 +54,12 @@ Call::Call(absl::string_view method, grpc::CallbackServerContext* context,
       caller_left_(std::make_shared<std::atomic<bool>>(false)) {}
 
 void Call::Answer(const google::protobuf::MessageLite& message) {
-  // 1 MiB: what gRPC's own serialisation uses as the largest block.
-  grpc::ProtoBufferWriter writer(response_, static_cast<int>(kMiB),
-                                 static_cast<int>(message.ByteSizeLong()));
-  IDEM_CHECK(message.SerializeToZeroCopyStream(&writer)) << "an answer could not be serialized";
+  Encode(message, response_);
+  End(grpc::Status::OK, "");
+}
+
+void Call::AnswerEncoded(const grpc::ByteBuffer& bytes) {
+  *response_ = bytes;
   End(grpc::Status::OK, "");
 }
 

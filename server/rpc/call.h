@@ -40,6 +40,8 @@ class Call final : public grpc::ServerUnaryReactor {
 
   // Each ends the call; `this` may be gone when it returns.
   void Answer(const google::protobuf::MessageLite& message);
+  // With a message that was encoded before; its bytes are shared.
+  void AnswerEncoded(const grpc::ByteBuffer& bytes);
   void Refuse(const CallError& error);
   // The engine could not decide. What it says goes to the log, its kind to the caller.
   void RefuseFault(const absl::Status& status);

@@ -27,36 +27,26 @@ void CallLog::OnAnswered(absl::string_view method, const RecordKey& key, absl::s
 }
 
 void CallLog::OnReplay(absl::string_view record_id, const Record& record) {
-  if (!log_->Enabled(LogLevel::kInfo)) return;
-  const absl::Duration now = clock_->BootTime();
-  std::optional<Replayed> due;
-  int64_t count = 1;
-  std::optional<Replayed> evicted;
-  {
-    MutexLock lock(&mu_);
-    auto found = by_record_.find(record_id);
-    if (found == by_record_.end()) {
-      order_.push_front({std::string(record_id), record.key, now, 0});
-      by_record_[order_.front().record_id] = order_.begin();
-      due = order_.front();
-      if (order_.size() > max_records_) {
-        by_record_.erase(order_.back().record_id);
-        evicted = std::move(order_.back());
-        order_.pop_back();
-      }
-    } else {
-      Replayed& replayed = *found->second;
-      order_.splice(order_.begin(), order_, found->second);
-      ++replayed.since;
-      if (now - replayed.last_line >= kReplayInterval) {
-        count = std::exchange(replayed.since, 0);
-        replayed.last_line = now;
-        due = replayed;
-      }
-    }
+  std::shared_ptr<ReplayCounter> evicted;
+  Seek(record_id, record, &evicted)->Count();
+}
+
+std::shared_ptr<ReplayCounter> CallLog::Seek(absl::string_view record_id, const Record& record,
+                                             std::shared_ptr<ReplayCounter>* evicted) {
+  MutexLock lock(&mu_);
+  const auto found = by_record_.find(record_id);
+  if (found != by_record_.end()) {
+    order_.splice(order_.begin(), order_, found->second);
+    return order_.front();
   }
-  if (due.has_value()) WriteReplay(*due, count);
-  if (evicted.has_value() && evicted->since > 0) WriteReplay(*evicted, evicted->since);
+  order_.push_front(std::make_shared<ReplayCounter>(log_, clock_, record_id, record.key));
+  by_record_[order_.front()->record_id()] = order_.begin();
+  if (order_.size() > max_records_) {
+    by_record_.erase(order_.back()->record_id());
+    *evicted = std::move(order_.back());
+    order_.pop_back();
+  }
+  return order_.front();
 }
 
 void CallLog::OnKeyReused(absl::string_view record_id, absl::string_view operation,
@@ -86,15 +76,29 @@ void CallLog::FlushReplays() {
     by_record_.clear();
     unwritten.swap(order_);
   }
-  for (const Replayed& replayed : unwritten) {
-    if (replayed.since > 0) WriteReplay(replayed, replayed.since);
+  // Others may hold a counter on.
+  for (const std::shared_ptr<ReplayCounter>& counter : unwritten) counter->WriteRest();
+}
+
+void ReplayCounter::Count() {
+  if (!log_->Enabled(LogLevel::kInfo)) return;
+  since_.fetch_add(1, std::memory_order_relaxed);
+  const int64_t now = absl::ToInt64Nanoseconds(clock_->BootTime());
+  int64_t due = no_line_before_ns_.load(std::memory_order_relaxed);
+  if (now < due) return;
+  // The first of those that find it due writes the line for all.
+  if (no_line_before_ns_.compare_exchange_strong(
+          due, now + absl::ToInt64Nanoseconds(kReplayInterval), std::memory_order_relaxed)) {
+    WriteRest();
   }
 }
 
-void CallLog::WriteReplay(const Replayed& replayed, int64_t count) {
-  log_->Info("replay", {{"merchant", replayed.key.merchant_id},
-                        {"key", replayed.key.idempotency_key},
-                        {"record_id", replayed.record_id},
+void ReplayCounter::WriteRest() {
+  const int64_t count = since_.exchange(0, std::memory_order_relaxed);
+  if (count == 0) return;
+  log_->Info("replay", {{"merchant", key_.merchant_id},
+                        {"key", key_.idempotency_key},
+                        {"record_id", record_id_},
                         {"count", count}});
 }
 

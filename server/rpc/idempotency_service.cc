@@ -7,6 +7,7 @@
 #include "google/protobuf/stubs/logging.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "server/record/record_id.h"
+#include "server/rpc/encoded_replay.h"
 #include "server/rpc/errors.h"
 #include "server/rpc/translate.h"
 
@@ -108,40 +109,58 @@ void IdempotencyService::RunBegin(const v1::BeginRequest& request, Call* call) {
     return;
   }
   call->SetKey(valid.item.key);
-  BeginItem item = valid.item;
   CallTerms terms = TermsOf(*call, valid.wait);
-  parts_.engine->Begin(std::move(item), std::move(terms),
-                       [this, call, asked = std::move(valid)](absl::StatusOr<BeginResult> result) {
-                         if (result.ok()) {
-                           AnswerBegin(*result, asked, call);
-                         } else {
-                           call->RefuseFault(result.status());
-                         }
-                       });
+  AskedBegin asked_in{std::move(valid.attempt_id), valid.item.operation,
+                      valid.item.fingerprint_scheme};
+  parts_.engine->Begin(
+      std::move(valid.item), std::move(terms),
+      [this, call, asked = std::move(asked_in)](absl::StatusOr<BeginResult> result) {
+        if (result.ok()) {
+          AnswerBegin(*result, asked, call);
+        } else {
+          call->RefuseFault(result.status());
+        }
+      });
 }
 
-void IdempotencyService::AnswerBegin(const BeginResult& result, const ValidBegin& asked,
+void IdempotencyService::AnswerBegin(const BeginResult& result, const AskedBegin& asked,
                                      Call* call) {
   switch (result.verdict) {
-    case BeginVerdict::kStarted:
     case BeginVerdict::kReplay:
+      AnswerReplay(result, call);
+      return;
+    case BeginVerdict::kStarted:
     case BeginVerdict::kInProgress: {
       v1::BeginResponse response;
       ToBeginResponse(result, asked.attempt_id, policy_, &response);
-      if (result.verdict == BeginVerdict::kReplay) {
-        parts_.log->OnReplay(response.record_id(), *result.record);
-      }
       call->Answer(response);
       return;
     }
     case BeginVerdict::kKeyReused:
-      parts_.log->OnKeyReused(RecordIdText(*result.record), asked.item.operation, *result.record);
+      parts_.log->OnKeyReused(RecordIdText(*result.record), asked.operation, *result.record);
       break;
     case BeginVerdict::kLeaseLost:
     case BeginVerdict::kNeedsResolution:
       break;
   }
-  call->Refuse(BeginRefused(result, asked.item.fingerprint_scheme, policy_));
+  call->Refuse(BeginRefused(result, asked.fingerprint_scheme, policy_));
+}
+
+void IdempotencyService::AnswerReplay(const BeginResult& result, Call* call) {
+  const EncodedReplay* encoded = result.memo == nullptr ? nullptr : EncodedReplayIn(*result.memo);
+  if (encoded == nullptr) {
+    v1::BeginResponse response;
+    ToBeginResponse(result, /*attempt_id=*/"", policy_, &response);
+    if (result.memo == nullptr) {
+      parts_.log->OnReplay(response.record_id(), *result.record);
+      call->Answer(response);
+      return;
+    }
+    encoded = &KeepEncoded(*result.memo, response,
+                           parts_.log->CounterOf(response.record_id(), *result.record));
+  }
+  encoded->counter().Count();
+  call->AnswerEncoded(encoded->bytes());
 }
 
 template <typename Response>

@@ -77,7 +77,15 @@ class IdempotencyService final : public RawIdempotencyService {
              Call* call);
   // Validates, then calls the engine; also on a worker thread.
   void RunBegin(const v1::BeginRequest& request, Call* call);
-  void AnswerBegin(const BeginResult& result, const ValidBegin& asked, Call* call);
+  // What an answer needs of what was asked; the rest goes to the engine.
+  struct AskedBegin {
+    std::string attempt_id;
+    std::string operation;
+    int32_t fingerprint_scheme;
+  };
+  void AnswerBegin(const BeginResult& result, const AskedBegin& asked, Call* call);
+  // From what is kept beside the record, if the replay is one of the cache's.
+  void AnswerReplay(const BeginResult& result, Call* call);
   // Complete, Fail and Renew, told apart by Response.
   template <typename Response>
   void RunOwner(OwnerItem item, Call* call);

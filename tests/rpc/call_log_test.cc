@@ -2,6 +2,7 @@
 
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -84,6 +85,53 @@ TEST_F(CallLogTest, FlushWritesWhatHadNoLineYet) {
   calls_.FlushReplays();
   calls_.FlushReplays();
   EXPECT_THAT(Lines(), ElementsAre(HasSubstr("\"count\":1}"), HasSubstr("\"count\":2}")));
+}
+
+TEST_F(CallLogTest, CounterThatIsHeldCountsOnAfterItsRecordWasForgotten) {
+  Record record;
+  record.key = {"acme", "a"};
+  std::shared_ptr<ReplayCounter> counter = calls_.CounterOf("id-of-a", record);
+  counter->Count();
+  counter->Count();
+  Replay("b");
+  Replay("c");  // the third: "a" is forgotten
+  counter->Count();
+  counter.reset();
+  EXPECT_THAT(Lines(), ElementsAre(AllOf(HasSubstr("\"key\":\"a\""), HasSubstr("\"count\":1}")),
+                                   HasSubstr("\"key\":\"b\""), HasSubstr("\"key\":\"c\""),
+                                   AllOf(HasSubstr("\"key\":\"a\""), HasSubstr("\"count\":2}"))));
+}
+
+TEST_F(CallLogTest, CounterAndCallsOfOneRecordShareItsLines) {
+  Record record;
+  record.key = {"acme", "a"};
+  const std::shared_ptr<ReplayCounter> counter = calls_.CounterOf("id-of-a", record);
+  Replay("a");
+  counter->Count();
+  Replay("a");
+  calls_.FlushReplays();
+  EXPECT_THAT(Lines(), ElementsAre(HasSubstr("\"count\":1}"), HasSubstr("\"count\":2}")));
+}
+
+TEST_F(CallLogTest, ManyThreadsReplaysAreAllCounted) {
+  Record record;
+  record.key = {"acme", "a"};
+  const std::shared_ptr<ReplayCounter> counter = calls_.CounterOf("id-of-a", record);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 1000; ++n) counter->Count();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  calls_.FlushReplays();
+  int64_t counted = 0;
+  for (const std::string& line : Lines()) {
+    const size_t at = line.find("\"count\":");
+    ASSERT_NE(at, std::string::npos);
+    counted += std::stoll(line.substr(at + 8));
+  }
+  EXPECT_EQ(counted, 4000);
 }
 
 TEST_F(CallLogTest, WritesCallsAtDebugOnly) {
