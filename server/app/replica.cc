@@ -39,8 +39,14 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(const Settings& settings
   std::unique_ptr<Replica> replica(new Replica(settings, stores, metrics, log));
   ASSIGN_OR_RETURN(replica->server_, Server::Start(settings.listen, &replica->service_));
   Server* const server = replica->server_.get();
-  replica->health_ = std::make_unique<HealthLoop>(
-      stores(), [server](bool serving) { server->SetServing(serving); }, log);
+  std::unique_ptr<Store> checked = stores();
+  const auto after_check = [server, engine = replica->engine_.get(),
+                            store = checked.get()](bool serving) {
+    // A replica that answers from memory alone would otherwise not see a promotion.
+    if (const auto identity = store->Identity()) engine->ObserveDatabase(*identity);
+    server->SetServing(serving);
+  };
+  replica->health_ = std::make_unique<HealthLoop>(std::move(checked), after_check, log);
   replica->health_->Start();
   log->Info("listening", {{"address", server->address()}, {"port", server->port()}});
   return replica;
