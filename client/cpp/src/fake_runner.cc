@@ -9,6 +9,8 @@
 #include <utility>
 #include <variant>
 
+#include "client/cpp/src/exception_result.h"
+
 namespace idempotency::client {
 namespace {
 
@@ -22,6 +24,7 @@ RequestText TextOf(const Request& request) {
   return {request.operation, "sha256 " + std::get<Fingerprint>(request.content).sha256};
 }
 
+// One key's record.
 struct Entry {
   RequestText request;
   bool is_running = false;
@@ -32,6 +35,7 @@ struct Entry {
   std::chrono::system_clock::time_point start_time;
   std::chrono::system_clock::time_point finish_time;
 
+  bool IsNew() const { return attempt.record_id.empty(); }
   bool IsFinal() const {
     return !is_running && end.has_value() &&
            (end->outcome() != nullptr || end->failure()->disposition == FailureDisposition::kFinal);
@@ -69,10 +73,17 @@ struct FakeRunner::State {
 
   Entry& EntryOf(const Key& key) { return entries[{key.merchant_id, key.idempotency_key}]; }
 
+  // Those below: mu is held, but for End, which takes it.
+  //
+  // Nothing: the work is to be done. `held` is the record's value.
+  static std::optional<RunResult> AnswerWithoutWork(Entry& entry, OnLeaseExpiry held);
+  RunResult End(Entry& entry, const Attempt& attempt, const WorkResult& work,
+                const std::exception_ptr& exception);
+
   // Makes `entry` a running attempt.
   void Start(Entry* entry, const Request& request, OnLeaseExpiry on_lease_expiry) {
     Attempt& attempt = entry->attempt;
-    if (attempt.record_id.empty()) {
+    if (entry->IsNew()) {
       ++last_number;
       attempt.record_id = UuidText("0000fa4e", last_number);
       attempt.downstream_key = UuidText("0000d0e5", last_number);
@@ -117,20 +128,7 @@ void FakeRunner::CrashAttempt(const Key& key, const Request& request,
   entry.is_running = false;
 }
 
-RunResult FakeRunner::DoRunOnce(const Key& key, const Request& request,
-                                OnLeaseExpiry on_lease_expiry, const Work& fn,
-                                const RunOptions& options) {
-  if (!fn) return ErrorOf(ErrorKind::kInvalidField, "fn must be given");
-  std::unique_lock lock(state_->mu);
-  if (state_->next_start_error.has_value()) {
-    return *std::exchange(state_->next_start_error, std::nullopt);
-  }
-  Entry& entry = state_->EntryOf(key);
-  const bool is_new = entry.attempt.record_id.empty();
-  if (!is_new && entry.request != TextOf(request)) {
-    return ErrorOf(ErrorKind::kKeyReused, "KEY_REUSED");
-  }
-  state_->changed.wait_for(lock, options.wait_timeout, [&] { return !entry.is_running; });
+std::optional<RunResult> FakeRunner::State::AnswerWithoutWork(Entry& entry, OnLeaseExpiry held) {
   if (entry.is_running) {
     InProgress in_progress;
     in_progress.retry_after = std::chrono::milliseconds(100);
@@ -152,40 +150,24 @@ RunResult FakeRunner::DoRunOnce(const Key& key, const Request& request,
     replayed.finish_time = entry.finish_time;
     return replayed;
   }
-  if (!is_new && !entry.IsReleased() && entry.on_lease_expiry == OnLeaseExpiry::kHold) {
+  if (!entry.IsNew() && !entry.IsReleased() && held == OnLeaseExpiry::kHold) {
     return ErrorOf(ErrorKind::kNeedsResolution, "NEEDS_RESOLUTION");
   }
-  state_->Start(&entry, request, on_lease_expiry);
-  Attempt attempt = entry.attempt;
-  attempt.stop = options.cancel;
-  lock.unlock();
+  return std::nullopt;
+}
 
-  std::exception_ptr exception;
-  std::optional<WorkResult> work;
-  try {
-    work = fn(attempt);
-  } catch (...) {
-    exception = std::current_exception();
-    auto disposition = FailureDisposition::kUnknown;
-    try {
-      if (options.classify) disposition = options.classify(exception);
-    } catch (...) {  // NOLINT(bugprone-empty-catch)
-    }
-    work = disposition == FailureDisposition::kNotApplied ? WorkResult::NotApplied("EXCEPTION", "")
-           : disposition == FailureDisposition::kFinal ? WorkResult::FinalFailure("EXCEPTION", "")
-                                                       : WorkResult::Unknown("EXCEPTION", "");
-  }
-
-  lock.lock();
+RunResult FakeRunner::State::End(Entry& entry, const Attempt& attempt, const WorkResult& work,
+                                 const std::exception_ptr& exception) {
+  const std::lock_guard lock(mu);
   entry.is_running = false;
-  state_->changed.notify_all();
-  if (std::exchange(state_->loses_next_record, false)) {
+  changed.notify_all();
+  if (std::exchange(loses_next_record, false)) {
     Error error = ErrorOf(ErrorKind::kOutcomeNotRecorded, "");
-    error.work = *work;
+    error.work = work;
     error.exception = exception;
     return error;
   }
-  entry.end = *work;
+  entry.end = work;
   entry.finish_time = std::chrono::system_clock::now();
   const auto fill = [&](auto result) -> RunResult {
     result.record_id = attempt.record_id;
@@ -193,21 +175,58 @@ RunResult FakeRunner::DoRunOnce(const Key& key, const Request& request,
     result.finish_time = entry.finish_time;
     return result;
   };
-  if (const Outcome* outcome = work->outcome()) {
+  if (const Outcome* outcome = work.outcome()) {
     Completed completed;
     completed.outcome = *outcome;
     return fill(std::move(completed));
   }
   Failed failed;
-  failed.failure = *work->failure();
+  failed.failure = *work.failure();
   failed.exception = exception;
   return fill(std::move(failed));
+}
+
+RunResult FakeRunner::DoRunOnce(const Key& key, const Request& request,
+                                OnLeaseExpiry on_lease_expiry, const Work& fn,
+                                const RunOptions& options) {
+  if (!fn) return ErrorOf(ErrorKind::kInvalidField, "fn must be given");
+  std::unique_lock lock(state_->mu);
+  if (options.cancel.stop_requested()) return ErrorOf(ErrorKind::kCancelled, "");
+  if (state_->next_start_error.has_value()) {
+    return *std::exchange(state_->next_start_error, std::nullopt);
+  }
+  // Entries are never removed, so this one stays where it is while the lock is not held.
+  Entry& entry = state_->EntryOf(key);
+  if (!entry.IsNew() && entry.request != TextOf(request)) {
+    return ErrorOf(ErrorKind::kKeyReused, "KEY_REUSED");
+  }
+  state_->changed.wait_for(lock, options.wait_timeout, [&] { return !entry.is_running; });
+  if (auto answer = state_->AnswerWithoutWork(entry, entry.on_lease_expiry)) {
+    return *std::move(answer);
+  }
+  state_->Start(&entry, request, on_lease_expiry);
+  Attempt attempt = entry.attempt;
+  lock.unlock();
+
+  attempt.stop = options.cancel;
+  attempt.stop_reason = [cancel = options.cancel] {
+    return cancel.stop_requested() ? StopReason::kCancelled : StopReason::kNone;
+  };
+  std::exception_ptr exception;
+  std::optional<WorkResult> work;
+  try {
+    work = fn(attempt);
+  } catch (...) {
+    exception = std::current_exception();
+    work = ResultOfException(exception, options.classify);
+  }
+  return state_->End(entry, attempt, *work, exception);
 }
 
 LookupResult FakeRunner::DoLookup(const Key& key, bool include_body) {
   const std::lock_guard lock(state_->mu);
   const auto found = state_->entries.find({key.merchant_id, key.idempotency_key});
-  if (found == state_->entries.end() || found->second.attempt.record_id.empty()) {
+  if (found == state_->entries.end() || found->second.IsNew()) {
     return ErrorOf(ErrorKind::kRecordNotFound, "RECORD_NOT_FOUND");
   }
   const Entry& entry = found->second;

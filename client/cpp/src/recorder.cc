@@ -7,13 +7,21 @@
 #include "client/cpp/src/core.h"
 
 namespace idempotency::client {
+namespace {
+
+// When a release that came before its Begin is tried again. Guessed: a Begin takes milliseconds,
+// and one that is still queued when its caller has left is dropped.
+constexpr std::chrono::milliseconds kLateLook = std::chrono::seconds(2);
+
+}  // namespace
 
 Recorder::Recorder(std::shared_ptr<Core> core, Request request,
-                   std::function<void(const Error&)> on_lost)
+                   std::function<void(const Error&)> on_lost, bool may_be_early)
     : core_(std::move(core)),
       on_lost_(std::move(on_lost)),
       give_up_at_(After(BootClock::now(), core_->options.record_timeout)),
-      request_(std::move(request)) {}
+      request_(std::move(request)),
+      may_be_early_(may_be_early) {}
 
 void Recorder::Start() {
   core_->recorders.Add(shared_from_this());
@@ -69,6 +77,10 @@ void Recorder::OnFailure(const CallFailure& failure) {
     CallHook(core_->options.hooks.refresh_credentials);
   } else if (IsTooLarge(failure)) {
     if (!OmitBodyOnce()) return End(failure.error);
+  } else if (may_be_early_ && (failure.error.kind == ErrorKind::kRecordNotFound ||
+                               failure.error.kind == ErrorKind::kLeaseLost)) {
+    may_be_early_ = false;
+    pause = kLateLook;
   } else if (!IsWorthRecordingAgain(failure)) {
     return End(failure.error);
   } else {

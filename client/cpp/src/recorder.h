@@ -37,7 +37,10 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   using Request = std::variant<v1::CompleteRequest, v1::FailRequest>;
 
   // `on_lost` is called once if it ends unrecorded, before any waiter is told; may be null.
-  Recorder(std::shared_ptr<Core> core, Request request, std::function<void(const Error&)> on_lost);
+  // `may_be_early`: the attempt's Begin may still be on its way, perhaps through another replica,
+  // so that a refusal because the service does not know the attempt is looked at once more.
+  Recorder(std::shared_ptr<Core> core, Request request, std::function<void(const Error&)> on_lost,
+           bool may_be_early);
 
   // Once. Begins the first try and returns at once. Repeats for record_timeout from now.
   void Start();
@@ -71,6 +74,7 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   Backoff backoff_;
   bool has_refreshed_ = false;
   bool has_omitted_ = false;
+  bool may_be_early_;
 
   std::mutex mu_;  // guards what follows
   std::condition_variable_any ended_;

@@ -6,6 +6,7 @@
 #include "client/cpp/src/attempt_id.h"
 #include "client/cpp/src/convert.h"
 #include "client/cpp/src/core.h"
+#include "client/cpp/src/exception_result.h"
 
 namespace idempotency::client {
 namespace {
@@ -58,10 +59,9 @@ std::optional<RunResult> Run::Begin() {
       // The service knows this attempt as one that was started, or cannot tell us whether it does
       // (it may have run the call twice): what never began is said not to have happened. If the
       // attempt is none of the record's, that changes nothing.
-      if (failure->error.kind == ErrorKind::kLeaseLost ||
-          failure->error.kind == ErrorKind::kNeedsResolution) {
-        may_be_started_ = true;
-      }
+      const bool is_over = failure->error.kind == ErrorKind::kLeaseLost ||
+                           failure->error.kind == ErrorKind::kNeedsResolution;
+      if (is_over && !may_be_started_) ReleaseInBackground(/*may_be_early=*/false);
       return GiveUp(failure->error);
     }
     if (response_.has_started()) return OnStarted(give_up_at);
@@ -150,15 +150,15 @@ std::optional<CallFailure> Run::RenewOnce(BootClock::time_point give_up_at) {
 }
 
 RunResult Run::GiveUp(Error error) {
-  if (may_be_started_) ReleaseInBackground();
+  if (may_be_started_) ReleaseInBackground(/*may_be_early=*/true);
   return error;
 }
 
-void Run::ReleaseInBackground() {
+void Run::ReleaseInBackground(bool may_be_early) {
   if (core_->recorders.size() >= core_->options.max_background_records) return;
-  NewRecorder(WorkResult::NotApplied("NOT_BEGUN", "the caller gave up before the work began"),
-              /*report=*/false)
-      ->Start();
+  const auto nothing =
+      WorkResult::NotApplied("NOT_BEGUN", "the caller gave up before the work began");
+  std::make_shared<Recorder>(core_, RecordRequestOf(nothing), nullptr, may_be_early)->Start();
 }
 
 WorkResult Run::DoWork(const Work& fn) {
@@ -184,57 +184,31 @@ WorkResult Run::DoWork(const Work& fn) {
     }
   }
   keeper->End();
-  return result.has_value() ? *std::move(result) : ResultOfException(exception_);
+  return result.has_value() ? *std::move(result) : ResultOfException(exception_, options_.classify);
 }
 
-WorkResult Run::ResultOfException(const std::exception_ptr& exception) const {
-  auto disposition = FailureDisposition::kUnknown;
-  if (options_.classify) {
-    try {
-      disposition = options_.classify(exception);
-    } catch (...) {  // NOLINT(bugprone-empty-catch)
-      // It does not know either.
-    }
-  }
-  // What the exception says stays with the caller: it may hold card numbers.
-  const char* const code = "EXCEPTION";
-  switch (disposition) {
-    case FailureDisposition::kNotApplied:
-      return WorkResult::NotApplied(code, "the work threw, by its own account before any effect");
-    case FailureDisposition::kFinal:
-      return WorkResult::FinalFailure(code, "the work threw, by its own account for good");
-    case FailureDisposition::kUnknown:
-      break;
-  }
-  return WorkResult::Unknown(code, "the work threw, and whether it had an effect is not known");
-}
-
-std::shared_ptr<Recorder> Run::NewRecorder(const WorkResult& work, bool report) const {
-  Recorder::Request request;
+Recorder::Request Run::RecordRequestOf(const WorkResult& work) const {
   if (const Outcome* outcome = work.outcome()) {
     auto complete = OwnerRequestOf<v1::CompleteRequest>(key_, *attempt_id_);
     ToProto(*outcome, complete.mutable_outcome());
-    request = std::move(complete);
-  } else {
-    auto fail = OwnerRequestOf<v1::FailRequest>(key_, *attempt_id_);
-    ToProto(*work.failure(), fail.mutable_failure());
-    request = std::move(fail);
+    return complete;
   }
-  std::function<void(const Error&)> on_lost;
-  if (report) {
-    // By value: the caller may be gone by then.
-    on_lost = [core = core_.get(), key = key_, work, exception = exception_](const Error& error) {
-      Error reported = error;
-      reported.work = work;
-      reported.exception = exception;
-      CallHook(core->options.hooks.on_outcome_not_recorded, key, work, reported);
-    };
-  }
-  return std::make_shared<Recorder>(core_, std::move(request), std::move(on_lost));
+  auto fail = OwnerRequestOf<v1::FailRequest>(key_, *attempt_id_);
+  ToProto(*work.failure(), fail.mutable_failure());
+  return fail;
 }
 
 RunResult Run::Record(WorkResult work) {
-  const std::shared_ptr<Recorder> recorder = NewRecorder(work, /*report=*/true);
+  // By value: the caller may be gone by then.
+  auto on_lost = [core = core_.get(), key = key_, work,
+                  exception = exception_](const Error& error) {
+    Error reported = error;
+    reported.work = work;
+    reported.exception = exception;
+    CallHook(core->options.hooks.on_outcome_not_recorded, key, work, reported);
+  };
+  const auto recorder = std::make_shared<Recorder>(core_, RecordRequestOf(work), std::move(on_lost),
+                                                   /*may_be_early=*/false);
   recorder->Start();
   std::optional<RecordResult> end = recorder->Await(caller_, kRecordGrace);
   if (end.has_value() && std::holds_alternative<Recorded>(*end)) {

@@ -40,14 +40,13 @@ class Run {
 
   // `fn` will not run: releases the key if the service may have started this attempt.
   RunResult GiveUp(Error error);
-  void ReleaseInBackground();
+  void ReleaseInBackground(bool may_be_early);
 
   // Runs `fn` under the lease. What it throws is in exception_.
   WorkResult DoWork(const Work& fn);
-  WorkResult ResultOfException(const std::exception_ptr& exception) const;
   RunResult Record(WorkResult work);
   RunResult ResultOf(const Recorded& recorded, WorkResult work) const;
-  std::shared_ptr<Recorder> NewRecorder(const WorkResult& work, bool report) const;
+  Recorder::Request RecordRequestOf(const WorkResult& work) const;
 
   const std::shared_ptr<Core> core_;
   const Key& key_;
