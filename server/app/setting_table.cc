@@ -93,8 +93,7 @@ void AddRecordSettings(Settings* settings, std::vector<SettingRow>* table) {
   add_lease("lease.max_duration", &bounds.lease.longest, "longest lease");
   table->push_back(Size("outcome.max_body_bytes", &bounds.max_outcome_body_bytes, 0,
                         kMaxOutcomeBodyBytes, "longest body of an outcome"));
-  table->push_back(Span("skew_margin", &policy.skew_margin, absl::Milliseconds(500),
-                        absl::Minutes(1),
+  table->push_back(Span("skew_margin", &policy.skew_margin, kShortestSkewMargin, absl::Minutes(1),
                         "added to leases and retention before they count as over"));
   table->push_back(Span("replay_window", &policy.replay_window, absl::Minutes(10), 30 * kDay,
                         "how long a record answers after it was finished, whatever its ttl"));

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
+#include "server/record/limit.h"
 #include "server/record/reading.h"
 #include "server/record/record.h"
 
@@ -17,7 +18,7 @@ namespace idempotency {
 // The settings that decisions depend on.
 struct Policy {
   // Added to leases and retention before they count as over: the clocks' largest disagreement.
-  absl::Duration skew_margin = absl::Seconds(2);
+  absl::Duration skew_margin = kDefaultSkewMargin;
   // A record answers at least this long after it was finished. At least 10 min in production.
   absl::Duration replay_window = absl::Hours(1);
   // From the record's creation; after it nobody takes an abandoned record over.

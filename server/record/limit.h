@@ -38,6 +38,8 @@ inline constexpr int kMaxFieldViolations = 16;
 // Attempts before the last one that a record remembers.
 inline constexpr size_t kEarlierAttempts = 8;
 
+inline constexpr absl::Duration kDefaultSkewMargin = absl::Seconds(2);
+inline constexpr absl::Duration kShortestSkewMargin = absl::Milliseconds(500);
 // Nothing expires for this long after the database's clock jumped.
 inline constexpr absl::Duration kExpiryPause = absl::Minutes(10);
 inline constexpr absl::Duration kMaxWait = absl::Seconds(30);

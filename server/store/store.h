@@ -31,6 +31,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "server/record/clock_guard.h"
 #include "server/record/decide.h"
 #include "server/record/reading.h"
 #include "server/record/record.h"
@@ -103,6 +104,23 @@ struct DatabaseIdentity {
   friend bool operator==(const DatabaseIdentity&, const DatabaseIdentity&) = default;
 };
 
+// Why the clock guard's row says that the clock jumped. The numbers are in the database.
+enum class ClockJump : int16_t {
+  kOtherHistory = 1,  // a promotion, a restore, the first start
+  kRanBack = 2,
+  kGap = 3,    // ahead, or nobody looked for longer than the gap
+  kDrift = 4,  // a replica saw it run away from its own clock
+};
+
+// The database's clock and the guard's row, read together.
+struct ClockState {
+  absl::Time now;
+  ClockGuard guard;
+  ClockJump last_jump = ClockJump::kOtherHistory;
+  // Whether the row was written in the history of commits that this database continues.
+  bool is_same_history = false;
+};
+
 template <typename Result>
 using BatchResults = std::vector<absl::StatusOr<Result>>;
 
@@ -139,6 +157,13 @@ class Store {
   // Ok when the database answers, takes writes, has them on disk when it says so
   // (synchronous_commit is not off), and its schema fits this server.
   virtual absl::Status Check() = 0;
+
+  // The clock, as every decision reads it.
+  virtual absl::StatusOr<ClockState> ReadClock() = 0;
+  // Writes the clock's reading into the guard's row, and a jump if there was one: by what the row
+  // shows, or because this replica `saw_drift`. Returns the row as it then stands, `now` being its
+  // reading: it jumped just now if that is also `last_jump_at`. Repeating it does no harm.
+  virtual absl::StatusOr<ClockState> RefreshClock(bool saw_drift) = 0;
 
   // Of the database that the last call was connected to, read when that connection was set up (a
   // writable connection does not outlive its timeline); nullopt before the first connection. A call

@@ -1,9 +1,10 @@
 -- lock: as read.sql, but locks the rows first. Between BEGIN and write.sql; the decision is made again on what this
--- returns, because the row may have changed since read.sql.
+-- returns, because the row may have changed since read.sql. The clock is read after it (clock_read.sql), and so after
+-- any wait for a lock.
 -- Parameters  $1 text[] merchant, $2 text[] key, sorted bytewise, distinct; $3 as read.sql
--- Returns     as read.sql; the reading is taken after the row was locked
+-- Returns     as read.sql
 -- Locks       FOR UPDATE on the rows, in key order, those held back included
--- Plan        unnest, bitmap scans on the primary key, Sort, LockRows, and the reading in the WindowAgg above them
+-- Plan        unnest, bitmap scans on the primary key, Sort, LockRows, WindowAgg
 SELECT
     l.ord,
     l.created_at,
@@ -21,9 +22,7 @@ SELECT
         THEN l.history END AS history,
     l.labels,
     l.fingerprint,
-    l.operation,
-    -- Beside FOR UPDATE it would be read below LockRows: before the wait for the lock.
-    clock_timestamp() AS reading
+    l.operation
 FROM (
     SELECT
         u.ord::int AS ord,

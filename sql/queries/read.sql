@@ -1,9 +1,8 @@
 -- read: the rows of the given keys, as DecideBegin, DecideOwner and Lookup need them.
 -- Parameters  $1 text[] merchant, $2 text[] key
 --             $3 bigint  bytes of outcomes and histories above which the further rows are held back
--- Returns     one row for each key, with its place in the arrays from 1, in no order, and the clock's reading, taken
---             after the row was read; where the key has no row, NULLs and the reading. A row that is held back has
---             NULL as outcome and history; the first row never is
+-- Returns     one row for each key that has one, with its place in the arrays from 1, in no order. A row that is held
+--             back has NULL as outcome and history; the first row never is. The clock is read after it (clock_read.sql)
 -- Locks       none
 -- Plan        unnest, then a bitmap scan on the primary key for each; the sums over the rows as they come, which takes
 --             their lengths without fetching them from TOAST
@@ -24,10 +23,9 @@ SELECT
         THEN r.history END AS history,
     r.labels,
     r.fingerprint,
-    r.operation,
-    clock_timestamp() AS reading
+    r.operation
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (merchant, key, ord)
-LEFT JOIN idempotency_record AS r
+JOIN idempotency_record AS r
     ON r.merchant_id = u.merchant
     AND r.idempotency_key = u.key
 WINDOW earlier AS (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)

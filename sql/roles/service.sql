@@ -3,4 +3,5 @@
 --     psql -v role=ROLE -f sql/roles/service.sql
 -- Locks       ACCESS SHARE on the tables; safe to repeat
 GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency_record TO :"role";
+GRANT SELECT, INSERT, UPDATE ON idempotency_clock_guard TO :"role";
 GRANT SELECT ON idempotency_migration TO :"role";

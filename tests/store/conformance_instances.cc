@@ -17,6 +17,7 @@ class ModelSubject : public StoreSubject {
   std::unique_ptr<Store> Connect() override { return std::make_unique<ModelStore>(&database_); }
   absl::Time Now() override { return database_.Now(); }
   void AdvanceClock(absl::Duration by) override { database_.AdvanceClock(by); }
+  void JumpClock(absl::Duration by) override { database_.JumpClock(by); }
 
  private:
   ModelDatabase database_;

@@ -332,6 +332,7 @@ TEST_F(LostCommitTest, CompleteIsAlreadyRecordedWhenItsConnectionIsTerminated) {
 
 TEST_F(LostCommitTest, NextAttemptFindsItselfWhenItsConnectionIsTerminated) {
   InsertAbandoned("order-1");
+  const WatchedClock watched(conninfo());
   const std::unique_ptr<Store> patient = NewStore(PatientOptions());
   absl::StatusOr<BeginResult> result;
   std::thread caller([&] { result = BeginOn(*patient, "order-1"); });
@@ -348,6 +349,7 @@ TEST_F(LostCommitTest, NextAttemptFindsItselfWhenItsConnectionIsTerminated) {
 
 TEST_F(LostCommitTest, SweepTellsWhatItMarkedWhenItsConnectionIsTerminated) {
   InsertAbandoned("order-1");
+  const WatchedClock watched(conninfo());
   const std::unique_ptr<Store> patient = NewStore(PatientOptions());
   absl::StatusOr<std::vector<SweptRecord>> swept;
   std::thread caller([&] { swept = patient->SweepStep({0, 1000}, absl::ZeroDuration()); });
@@ -362,6 +364,7 @@ TEST_F(LostCommitTest, SweepTellsWhatItMarkedWhenItsConnectionIsTerminated) {
 
 TEST_F(LostCommitTest, PurgeOfUnsettledTellsWhatItDeletedWhenItsConnectionIsTerminated) {
   InsertAbandoned("order-1");
+  const WatchedClock watched(conninfo());
   const std::unique_ptr<Store> patient = NewStore(PatientOptions());
   absl::StatusOr<std::vector<SweptRecord>> purged;
   std::thread caller([&] { purged = patient->PurgeUnsettledStep({0, 1000}, absl::Minutes(1)); });

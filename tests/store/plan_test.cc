@@ -35,6 +35,8 @@ const std::map<std::string, Access>& Expectations() {
       {"barrier", Access::kNoRecords},
       {"begin_insert", Access::kInserts},
       {"check", Access::kNoRecords},
+      {"clock_read", Access::kNoRecords},
+      {"clock_refresh", Access::kNoRecords},
       {"count_blocks", Access::kNoRecords},
       {"durability", Access::kNoRecords},
       {"keep_commit", Access::kNoRecords},
@@ -244,17 +246,6 @@ TEST_F(PlanTest, GoesAstrayWithoutThePin) {
   Load();
   PlanSession session(conninfo(), false);
   EXPECT_FALSE(IsSafe(session.Explain(QueryFiles().at("owner_update"))));
-}
-
-TEST_F(PlanTest, ReadsTheClockAfterTheLock) {
-  PlanSession session(conninfo(), true);
-  const std::vector<std::string> plan = session.Explain(QueryFiles().at("lock"));
-  // The reading is in the select list of the topmost node, which gets rows that are locked.
-  ASSERT_GE(plan.size(), 4u);
-  EXPECT_EQ(NodeOf(plan[0]), "WindowAgg");
-  EXPECT_EQ(NodeOf(plan[1]), "Subquery Scan on l");
-  EXPECT_EQ(NodeOf(plan[2]), "LockRows");
-  EXPECT_EQ(NodeOf(plan[3]), "Sort");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "server/base/check.h"
 #include "server/store/postgres/migrate.h"
 #include "tests/util/eventually.h"
@@ -45,6 +46,29 @@ void RawSession::Send(const std::string& sql) {
 bool RawSession::IsBusy() {
   EXPECT_EQ(PQconsumeInput(connection_), 1) << PQerrorMessage(connection_);
   return PQisBusy(connection_) == 1;
+}
+
+WatchedClock::WatchedClock(const std::string& conninfo) {
+  auto session = std::make_shared<RawSession>(conninfo);
+  session->Sql("SET synchronous_commit = local");
+  const auto watch = [session] {
+    session->Sql(
+        "UPDATE idempotency_clock_guard SET reading = clock_timestamp(), last_jump_at = "
+        "'-infinity', timeline = 1, system_identifier = (SELECT system_identifier FROM "
+        "pg_control_system())");
+  };
+  watch();
+  thread_ = std::thread([this, watch] {
+    while (!ending_) {
+      watch();
+      absl::SleepFor(absl::Milliseconds(50));
+    }
+  });
+}
+
+WatchedClock::~WatchedClock() {
+  ending_ = true;
+  thread_.join();
 }
 
 PostgresFixture::PostgresFixture() : database_(MigratedTemplate()), store_(NewStore()) {}

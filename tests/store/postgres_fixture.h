@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <libpq-fe.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -47,6 +49,18 @@ class StoreCalls : public ::testing::Test {
   static OwnerItem Failed(absl::string_view key, Disposition disposition, int attempt = 1);
   static OwnerItem Renewed(absl::string_view key, absl::Duration lease, int attempt = 1);
   static LookupItem LookupOf(absl::string_view key) { return {{"m1", std::string(key)}}; }
+};
+
+// While it lives, the clock guard's row is as if replicas had always been there and no clock had
+// ever jumped: for tests by the real clock in which a lease is over or a record expires.
+class WatchedClock {
+ public:
+  explicit WatchedClock(const std::string& conninfo);
+  ~WatchedClock();
+
+ private:
+  std::atomic<bool> ending_ = false;
+  std::thread thread_;
 };
 
 class PostgresFixture : public StoreCalls {

@@ -21,7 +21,10 @@ class PostgresSubject : public StoreSubject {
   std::unique_ptr<Store> Connect() override;
   absl::Time Now() override;
   void AdvanceClock(absl::Duration by) override;
+  void JumpClock(absl::Duration by) override;
 
+  // Lets the stores of Connect know the guard's row as it is, as a replica's clock watch does.
+  void Look();
   // As Connect, with other options; conninfo and policy are the subject's.
   std::unique_ptr<Store> ConnectWith(PostgresStoreOptions options);
   // For SQL beside the service, with the real clock.
@@ -30,6 +33,8 @@ class PostgresSubject : public StoreSubject {
  private:
   const Policy policy_;
   Metrics metrics_;
+  StoreFactory factory_;
+  std::unique_ptr<Store> watch_;
 };
 
 }  // namespace idempotency

@@ -125,6 +125,19 @@ std::vector<LookupItem> RandomCalls::Lookups() {
   return items;
 }
 
+absl::Duration RandomCalls::Jump() {
+  const absl::Duration gap = LimitsOf(policy_).longest_gap;
+  const absl::Duration jumps[] = {absl::Microseconds(-1),
+                                  absl::Milliseconds(-300),
+                                  -absl::Seconds(30),
+                                  -absl::Seconds(200),
+                                  gap,
+                                  gap + absl::Microseconds(1),
+                                  absl::Seconds(30),
+                                  absl::Seconds(200)};
+  return jumps[Below(std::size(jumps))];
+}
+
 absl::Time RandomCalls::NextInstant() {
   const absl::Time now = model_->Now();
   if (Chance(3)) return now - absl::Microseconds(Below(3'000'000));
@@ -133,7 +146,10 @@ absl::Time RandomCalls::NextInstant() {
       model_->Find(keys[static_cast<size_t>(Below(static_cast<int>(keys.size())))]);
   if (!record.has_value() || Chance(25)) return now + absl::Microseconds(Below(2'000'000));
   const absl::Time window_end = record->created_at + policy_.takeover_window;
+  const absl::Time last_jump_at = model_->Guard().last_jump_at;
   const absl::Time boundaries[] = {
+      last_jump_at + record->lease_duration + policy_.skew_margin,
+      last_jump_at + ExpiryPause(policy_),
       record->lease_expires_at,
       record->lease_expires_at + policy_.skew_margin,
       record->created_at + record->ttl + policy_.skew_margin,

@@ -27,6 +27,8 @@ class RandomCalls {
 
   // An instant for the clock: exactly on, or 1 µs past, a boundary of some record; or just later.
   absl::Time NextInstant();
+  // By how much the clock jumps: little and much, in both directions, and the guard's bounds.
+  absl::Duration Jump();
 
   // True in `percent` of all cases.
   bool Chance(int percent) { return Below(100) < percent; }

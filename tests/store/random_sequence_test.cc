@@ -53,10 +53,15 @@ std::string Asked(const OwnerItem& item) {
   return Describe(*item.answer);
 }
 
+std::string Told(const Reading& reading) {
+  return absl::StrCat("read at ", absl::FormatTime(reading.now), ", last jump ",
+                      absl::FormatTime(reading.last_jump_at), ", offset ", reading.token_offset_us);
+}
+
 std::string Told(const BeginResult& result) {
   return absl::StrCat(Describe(result.verdict), result.repeated ? " repeated" : "",
-                      result.wrote_attempt ? " written" : "", "\nread at ",
-                      absl::FormatTime(result.reading.now), "\n", Describe(result.record.get()));
+                      result.wrote_attempt ? " written" : "", "\n", Told(result.reading), "\n",
+                      Describe(result.record.get()));
 }
 
 std::string Told(const OwnerResult& result) {
@@ -68,8 +73,15 @@ std::string Told(const OwnerResult& result) {
 }
 
 std::string Told(const LookupResult& result) {
-  return absl::StrCat("read at ", absl::FormatTime(result.reading.now), "\n",
-                      Describe(result.record.get()));
+  return absl::StrCat(Told(result.reading), "\n", Describe(result.record.get()));
+}
+
+std::string Told(const ClockState& state) {
+  return absl::StrCat(absl::FormatTime(state.now), ", written ",
+                      absl::FormatTime(state.guard.reading), ", last jump ",
+                      static_cast<int>(state.last_jump), " ",
+                      absl::FormatTime(state.guard.last_jump_at), ", offset ",
+                      state.guard.token_offset_us, state.is_same_history ? "" : ", other history");
 }
 
 std::string Told(bool kept) { return kept ? "kept" : "not kept"; }
@@ -202,7 +214,33 @@ class RandomSequence : public ::testing::Test {
     for (auto& [key, history] : history_) absl::StrAppend(&history, "step ", step_, ": upkeep\n");
   }
 
+  // Both rows of the clock guard, as a replica writes them now.
+  void StepWatch() {
+    const bool saw_drift = calls_.Chance(10);
+    const auto from_postgres = postgres().RefreshClock(saw_drift);
+    const auto from_model = model_store_.RefreshClock(saw_drift);
+    ASSERT_TRUE(from_postgres.ok()) << from_postgres.status();
+    EXPECT_EQ(Told(*from_postgres), Told(*from_model)) << "seed " << seed_ << ", step " << step_;
+    if (from_model->guard.last_jump_at == from_model->now) {
+      ++verdicts_[absl::StrCat("jump ", static_cast<int>(from_model->last_jump))];
+    }
+    is_unnoticed_ = false;
+  }
+
+  void StepJump() {
+    const absl::Duration by = calls_.Jump();
+    model_.JumpClock(by);
+    subject_.JumpClock(by);
+    is_unnoticed_ = true;
+    for (auto& [key, history] : history_) {
+      absl::StrAppend(&history, "step ", step_, ": the clock jumps by ", absl::FormatDuration(by),
+                      "\n");
+    }
+  }
+
   void StepClock() {
+    if (calls_.Chance(4)) return StepJump();
+    if (is_unnoticed_ || calls_.Chance(2)) StepWatch();
     const absl::Time instant = calls_.NextInstant();
     model_.SetClock(instant);
     subject_.AdvanceClock(instant - subject_.Now());
@@ -216,6 +254,7 @@ class RandomSequence : public ::testing::Test {
   ModelStore model_store_;
   RandomCalls calls_;
 
+  bool is_unnoticed_ = false;  // a jump of the clock
   int step_ = 0;
   int operations_ = 0;
   std::map<RecordKey, std::string> history_;
@@ -262,6 +301,9 @@ TEST_F(RandomSequence, PostgresAnswersAsTheModelDoes) {
                               "Renew LEASE_LOST",
                               "Renew NEEDS_RESOLUTION",
                               "Renew RECORD_NOT_FOUND",
+                              "jump 2",
+                              "jump 3",
+                              "jump 4",
                               "swept",
                               "purged",
                               "purged unsettled"}) {

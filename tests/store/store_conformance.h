@@ -29,8 +29,11 @@ class StoreSubject {
   // A store of its own connection. The subject must outlive it.
   virtual std::unique_ptr<Store> Connect() = 0;
   virtual absl::Time Now() = 0;
-  // `by` may be negative.
+  // Time passes, while replicas write the clock's reading into the guard's row. `by` may be
+  // negative: then the row is set back, too, as nothing real does.
   virtual void AdvanceClock(absl::Duration by) = 0;
+  // The clock jumps, and no replica has noticed it yet.
+  virtual void JumpClock(absl::Duration by) = 0;
 };
 
 struct StoreImplementation {
@@ -97,6 +100,7 @@ class StoreConformance : public ::testing::TestWithParam<StoreImplementation> {
   std::vector<SweptRecord> PurgeUnsettled(absl::Duration max_age);
 
   void AdvanceClock(absl::Duration by) { subject_->AdvanceClock(by); }
+  void JumpClock(absl::Duration by) { subject_->JumpClock(by); }
   // To 1 µs after the instant at which the lease of a just started attempt is over.
   void PassLease() { AdvanceClock(kLease + kMargin + kMicro); }
   absl::Time Now() { return subject_->Now(); }

@@ -234,7 +234,35 @@ ModelOwner Finish(const Record& record, const OwnerItem& item, absl::Time now) {
   return {OwnerVerdict::kRecorded, std::move(row)};
 }
 
+// Half of the skew margin, at most a second. Margins below half a second are for tests.
+absl::Duration LongestGap(const Policy& policy) {
+  if (policy.skew_margin < absl::Milliseconds(500)) return absl::Seconds(1);
+  return std::min(policy.skew_margin / 2, absl::Seconds(1));
+}
+
 }  // namespace
+
+Reading ModelReading(const ClockGuard& guard, absl::Time now, bool is_same_history,
+                     const Policy& policy) {
+  const ClockGuard known = ModelRefresh(guard, now, is_same_history, false, policy).guard;
+  return {now, known.last_jump_at, known.token_offset_us};
+}
+
+ModelRefreshed ModelRefresh(const ClockGuard& guard, absl::Time now, bool is_same_history,
+                            bool saw_drift, const Policy& policy) {
+  ModelRefreshed refreshed = {guard, std::nullopt};
+  const absl::Duration gap = now - guard.reading;
+  if (saw_drift) refreshed.jump = ClockJump::kDrift;
+  if (gap > LongestGap(policy)) refreshed.jump = ClockJump::kGap;
+  if (gap < absl::ZeroDuration()) refreshed.jump = ClockJump::kRanBack;
+  if (!is_same_history) refreshed.jump = ClockJump::kOtherHistory;
+  if (gap < absl::ZeroDuration()) {
+    refreshed.guard.token_offset_us += absl::ToInt64Microseconds(-gap);
+  }
+  if (refreshed.jump.has_value()) refreshed.guard.last_jump_at = now;
+  refreshed.guard.reading = now;
+  return refreshed;
+}
 
 ModelBegin ModelDecideBegin(const Record* record, const BeginItem& item, const Reading& reading,
                             const Policy& policy) {
@@ -333,6 +361,10 @@ bool ModelMayPurgeUnsettled(const Record& record, const Reading& reading, absl::
                             const Policy& policy) {
   if (Settled(record) || record.hold || ExpiryPauses(reading, policy)) return false;
   if (ConditionOf(&record, reading, policy) == Condition::kAtWork) return false;
+  // What was reported within the margin stays, so that the key's next token is higher.
+  if (record.finished_at.has_value() && !HasPassed(*record.finished_at, reading.now, policy)) {
+    return false;
+  }
   return reading.now > record.created_at + max_age;
 }
 

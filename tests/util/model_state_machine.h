@@ -10,8 +10,10 @@
 #include <optional>
 
 #include "absl/time/time.h"
+#include "server/record/clock_guard.h"
 #include "server/record/decide.h"
 #include "server/record/record.h"
+#include "server/store/store.h"
 
 namespace idempotency {
 
@@ -25,6 +27,18 @@ struct ModelOwner {
   OwnerVerdict verdict;
   std::optional<Record> row = std::nullopt;
 };
+
+// A reading of the clock against the guard's row: what is known of the clock by then.
+Reading ModelReading(const ClockGuard& guard, absl::Time now, bool is_same_history,
+                     const Policy& policy);
+// The row after a replica refreshed it by that reading, and why it then says that the clock jumped
+// just now; absent: it does not, and only its reading moved.
+struct ModelRefreshed {
+  ClockGuard guard;
+  std::optional<ClockJump> jump;
+};
+ModelRefreshed ModelRefresh(const ClockGuard& guard, absl::Time now, bool is_same_history,
+                            bool saw_drift, const Policy& policy);
 
 // `record` is null when the key has none.
 ModelBegin ModelDecideBegin(const Record* record, const BeginItem& item, const Reading& reading,

@@ -44,7 +44,9 @@ void CheckSortedAndDistinct(absl::Span<const Item* const> items) {
 }  // namespace
 
 ModelDatabase::ModelDatabase(const Policy& policy, absl::Time now)
-    : policy_(policy), now_(WholeMicros(now)) {}
+    : policy_(policy), now_(WholeMicros(now)) {
+  guard_.reading = now_;
+}
 
 absl::Time ModelDatabase::Now() {
   MutexLock lock(&mu_);
@@ -54,11 +56,31 @@ absl::Time ModelDatabase::Now() {
 void ModelDatabase::AdvanceClock(absl::Duration by) {
   MutexLock lock(&mu_);
   now_ = WholeMicros(now_ + by);
+  Watched();
+}
+
+void ModelDatabase::Watched() {
+  guard_.reading = now_;
+  guard_.last_jump_at = std::min(guard_.last_jump_at, now_);
+}
+
+void ModelDatabase::JumpClock(absl::Duration by) {
+  MutexLock lock(&mu_);
+  now_ = WholeMicros(now_ + by);
+}
+
+Reading ModelDatabase::ReadingLocked() {
+  return ModelReading(guard_, now_, guard_identity_ == identity_, policy_);
+}
+
+ClockState ModelDatabase::ClockStateLocked() {
+  return {now_, guard_, last_jump_, guard_identity_ == identity_};
 }
 
 void ModelDatabase::SetClock(absl::Time now) {
   MutexLock lock(&mu_);
   now_ = WholeMicros(now);
+  Watched();
 }
 
 std::optional<Record> ModelDatabase::Find(const RecordKey& key) {
@@ -108,6 +130,17 @@ void ModelDatabase::SetIdentity(const DatabaseIdentity& identity) {
 void ModelDatabase::SetCheck(absl::Status status) {
   MutexLock lock(&mu_);
   check_ = std::move(status);
+}
+
+void ModelDatabase::SetClockFault(absl::Status read, absl::Status refresh) {
+  MutexLock lock(&mu_);
+  read_clock_fault_ = std::move(read);
+  refresh_clock_fault_ = std::move(refresh);
+}
+
+ClockGuard ModelDatabase::Guard() {
+  MutexLock lock(&mu_);
+  return guard_;
 }
 
 void ModelDatabase::CloseGate() {
@@ -194,19 +227,25 @@ BatchResults<Result> ModelDatabase::Run(BatchKind kind, absl::Span<const Item* c
 }
 
 BeginResult ModelDatabase::BeginLocked(const BeginItem& item) {
-  ModelBegin decision = ModelDecideBegin(FindLocked(item.key), item, {.now = now_}, policy_);
+  const Record* const found = FindLocked(item.key);
+  Reading reading = ReadingLocked();
+  // A clock that was set back and nobody noticed: a new record is begun as if just before the step.
+  if (found == nullptr) {
+    reading = {.now = std::max(now_, guard_.reading), .token_offset_us = guard_.token_offset_us};
+  }
+  ModelBegin decision = ModelDecideBegin(found, item, reading, policy_);
   BeginResult result;
   result.wrote_attempt = decision.row.has_value();
   if (decision.row.has_value()) rows_.insert_or_assign(item.key, *std::move(decision.row));
   result.verdict = decision.verdict;
   result.repeated = decision.repeated;
   result.record = std::make_shared<const Record>(*FindLocked(item.key));
-  result.reading.now = now_;
+  result.reading = reading;
   return result;
 }
 
 OwnerResult ModelDatabase::OwnerLocked(const OwnerItem& item) {
-  ModelOwner decision = ModelDecideOwner(FindLocked(item.key), item, {.now = now_}, policy_);
+  ModelOwner decision = ModelDecideOwner(FindLocked(item.key), item, ReadingLocked(), policy_);
   const bool wrote = decision.row.has_value();
   if (wrote) rows_.insert_or_assign(item.key, *std::move(decision.row));
   OwnerResult result;
@@ -214,7 +253,7 @@ OwnerResult ModelDatabase::OwnerLocked(const OwnerItem& item) {
   if (const Record* record = FindLocked(item.key); record != nullptr) {
     result.record = std::make_shared<const Record>(wrote ? AfterWrite(*record) : *record);
   }
-  result.reading.now = now_;
+  result.reading = ReadingLocked();
   return result;
 }
 
@@ -223,7 +262,7 @@ LookupResult ModelDatabase::LookupLocked(const LookupItem& item) {
   if (const Record* record = FindLocked(item.key); record != nullptr) {
     result.record = std::make_shared<const Record>(*record);
   }
-  result.reading.now = now_;
+  result.reading = ReadingLocked();
   return result;
 }
 
@@ -296,20 +335,20 @@ absl::StatusOr<std::vector<SweptRecord>> ModelStore::SweepStep(BlockRange range,
                                                                absl::Duration grace) {
   Connect();
   MutexLock lock(&database_->mu_);
-  const Reading now = {.now = database_->now_};
+  const Reading reading = database_->ReadingLocked();
   const Policy& policy = database_->policy_;
   return database_->WalkLocked(range, /*erase=*/false, [&](const Record& record) {
-    return ModelMaySweep(record, now, grace, policy);
+    return ModelMaySweep(record, reading, grace, policy);
   });
 }
 
 absl::StatusOr<int64_t> ModelStore::PurgeStep(BlockRange range) {
   Connect();
   MutexLock lock(&database_->mu_);
-  const Reading now = {.now = database_->now_};
+  const Reading reading = database_->ReadingLocked();
   const Policy& policy = database_->policy_;
   const auto purged = database_->WalkLocked(range, /*erase=*/true, [&](const Record& record) {
-    return ModelMayPurge(record, now, policy);
+    return ModelMayPurge(record, reading, policy);
   });
   return static_cast<int64_t>(purged.size());
 }
@@ -318,11 +357,31 @@ absl::StatusOr<std::vector<SweptRecord>> ModelStore::PurgeUnsettledStep(BlockRan
                                                                         absl::Duration max_age) {
   Connect();
   MutexLock lock(&database_->mu_);
-  const Reading now = {.now = database_->now_};
+  const Reading reading = database_->ReadingLocked();
   const Policy& policy = database_->policy_;
   return database_->WalkLocked(range, /*erase=*/true, [&](const Record& record) {
-    return ModelMayPurgeUnsettled(record, now, max_age, policy);
+    return ModelMayPurgeUnsettled(record, reading, max_age, policy);
   });
+}
+
+absl::StatusOr<ClockState> ModelStore::ReadClock() {
+  Connect();
+  MutexLock lock(&database_->mu_);
+  if (!database_->read_clock_fault_.ok()) return database_->read_clock_fault_;
+  return database_->ClockStateLocked();
+}
+
+absl::StatusOr<ClockState> ModelStore::RefreshClock(bool saw_drift) {
+  Connect();
+  MutexLock lock(&database_->mu_);
+  if (!database_->refresh_clock_fault_.ok()) return database_->refresh_clock_fault_;
+  const ModelRefreshed refreshed = ModelRefresh(database_->guard_, database_->now_,
+                                                database_->guard_identity_ == database_->identity_,
+                                                saw_drift, database_->policy_);
+  database_->guard_ = refreshed.guard;
+  database_->guard_identity_ = database_->identity_;
+  database_->last_jump_ = refreshed.jump.value_or(database_->last_jump_);
+  return database_->ClockStateLocked();
 }
 
 absl::Status ModelStore::Check() {

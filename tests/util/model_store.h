@@ -37,17 +37,19 @@ struct SeenBatch {
 // lost.
 enum class FaultMoment { kBeforeCommit, kAfterCommit };
 
-// Thread-safe. Its clock stands still until a test moves it, and shows whole microseconds. All
-// records lie in block 0.
+// Thread-safe. Its clock stands still until a test moves it, and shows whole microseconds. The
+// clock guard's row is fresh unless a test says otherwise. All records lie in block 0.
 class ModelDatabase {
  public:
   explicit ModelDatabase(const Policy& policy = {},
                          absl::Time now = absl::FromUnixSeconds(1'800'000'000));
 
   absl::Time Now();
-  // `by` may be negative.
+  // Time passes, and replicas write the clock's reading into the guard's row. `by` may be negative.
   void AdvanceClock(absl::Duration by);
   void SetClock(absl::Time now);
+  // The clock jumps, and nobody has noticed it yet.
+  void JumpClock(absl::Duration by);
 
   // The row as it is stored; absent: there is none.
   std::optional<Record> Find(const RecordKey& key);
@@ -66,6 +68,10 @@ class ModelDatabase {
   void ClearKeyFault(const RecordKey& key);
   // What Store::Check answers from now on.
   void SetCheck(absl::Status status);
+  // What Store::ReadClock and RefreshClock fail with from now on; ok: they do not.
+  void SetClockFault(absl::Status read, absl::Status refresh);
+  // The clock guard's row.
+  ClockGuard Guard();
   // What Store::Identity answers once the store's next call is made: another history of commits.
   void SetIdentity(const DatabaseIdentity& identity);
 
@@ -88,6 +94,9 @@ class ModelDatabase {
   BatchResults<Result> Run(BatchKind kind, absl::Span<const Item* const> items,
                            Result (ModelDatabase::*decide)(const Item&));
 
+  void Watched() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Reading ReadingLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  ClockState ClockStateLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ArriveLocked(SeenBatch batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   const Record* FindLocked(const RecordKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   BeginResult BeginLocked(const BeginItem& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -112,11 +121,16 @@ class ModelDatabase {
   Mutex mu_;
   CondVar gate_moved_;
   absl::Time now_ ABSL_GUARDED_BY(mu_);
+  ClockGuard guard_ ABSL_GUARDED_BY(mu_);
+  ClockJump last_jump_ ABSL_GUARDED_BY(mu_) = ClockJump::kOtherHistory;
   Rows rows_ ABSL_GUARDED_BY(mu_);
   std::vector<InjectedFault> faults_ ABSL_GUARDED_BY(mu_);  // oldest first
   std::map<RecordKey, absl::Status> key_faults_ ABSL_GUARDED_BY(mu_);
   absl::Status check_ ABSL_GUARDED_BY(mu_);
+  absl::Status read_clock_fault_ ABSL_GUARDED_BY(mu_);
+  absl::Status refresh_clock_fault_ ABSL_GUARDED_BY(mu_);
   DatabaseIdentity identity_ ABSL_GUARDED_BY(mu_) = {.system_identifier = 1, .timeline = 1};
+  DatabaseIdentity guard_identity_ ABSL_GUARDED_BY(mu_) = identity_;
   std::vector<SeenBatch> batches_ ABSL_GUARDED_BY(mu_);
   bool gate_closed_ ABSL_GUARDED_BY(mu_) = false;
   size_t at_gate_ ABSL_GUARDED_BY(mu_) = 0;
@@ -139,6 +153,8 @@ class ModelStore : public Store {
   absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(BlockRange range,
                                                               absl::Duration max_age) override;
   absl::Status Check() override;
+  absl::StatusOr<ClockState> ReadClock() override;
+  absl::StatusOr<ClockState> RefreshClock(bool saw_drift) override;
   std::optional<DatabaseIdentity> Identity() const override { return identity_; }
 
  private:

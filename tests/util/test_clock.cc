@@ -12,11 +12,11 @@ namespace {
 // reads the clock at each call.
 constexpr char kInstall[] = R"(
 CREATE SCHEMA test_clock;
-CREATE TABLE test_clock.reading (at timestamptz NOT NULL);
-INSERT INTO test_clock.reading VALUES (pg_catalog.clock_timestamp());
+CREATE TABLE test_clock.reading (at timestamptz NOT NULL, ahead interval);
+INSERT INTO test_clock.reading VALUES (pg_catalog.clock_timestamp(), NULL);
 CREATE FUNCTION test_clock.clock_timestamp() RETURNS timestamptz
 LANGUAGE sql VOLATILE
-AS 'SELECT r.at FROM test_clock.reading AS r';
+AS 'SELECT COALESCE(pg_catalog.clock_timestamp() + r.ahead, r.at) FROM test_clock.reading AS r';
 )";
 
 }  // namespace
@@ -40,7 +40,7 @@ struct TestClock::Connection {
 
 TestClock::TestClock(const std::string& conninfo, absl::Time now)
     : conninfo_(absl::StrCat(conninfo, " options='-csearch_path=test_clock,pg_catalog,public'")),
-      connection_(std::make_unique<Connection>(conninfo)) {
+      connection_(std::make_unique<Connection>(conninfo_)) {
   connection_->Exec(kInstall);
   FreezeAt(now);
 }
@@ -51,9 +51,17 @@ void TestClock::FreezeAt(absl::Time now) {
   const int64_t micros = absl::ToUnixMicros(now);
   now_ = absl::FromUnixMicros(micros);
   // Whole microseconds: to_timestamp() takes a float and would round.
-  connection_->Exec(absl::StrCat("UPDATE test_clock.reading SET at = 'epoch'::timestamptz + ",
-                                 micros / 1'000'000, " * interval '1 s' + ", micros % 1'000'000,
-                                 " * interval '1 us'"));
+  connection_->Exec(absl::StrCat(
+      "UPDATE test_clock.reading SET ahead = NULL, "
+      "at = 'epoch'::timestamptz + ",
+      micros / 1'000'000, " * interval '1 s' + ", micros % 1'000'000, " * interval '1 us'"));
 }
+
+void TestClock::Run(absl::Duration ahead) {
+  connection_->Exec(absl::StrCat("UPDATE test_clock.reading SET ahead = ",
+                                 absl::ToInt64Microseconds(ahead), " * interval '1 us'"));
+}
+
+void TestClock::Exec(const std::string& sql) { connection_->Exec(sql); }
 
 }  // namespace idempotency

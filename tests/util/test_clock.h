@@ -31,6 +31,11 @@ class TestClock {
   void FreezeAt(absl::Time now);
   // `by` may be negative.
   void Advance(absl::Duration by) { FreezeAt(now_ + by); }
+  // Makes the database's clock go, `ahead` of the real one (or behind it); Now() then is no use.
+  void Run(absl::Duration ahead);
+
+  // Runs SQL on the clock's own connection, which sees this clock as well.
+  void Exec(const std::string& sql);
 
  private:
   struct Connection;

@@ -27,9 +27,10 @@ std::vector<Statement> WithLockWait(LockWait wait, Query query, Params params) {
   return statements;
 }
 
-BatchRun::BatchRun(size_t size, Session* session, Metrics* metrics)
+BatchRun::BatchRun(size_t size, Session* session, DatabaseClock* clock, Metrics* metrics)
     : size_(size),
       session_(session),
+      clock_(clock),
       metrics_(metrics),
       answered_(size),
       faults_(size),

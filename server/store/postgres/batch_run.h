@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "server/base/metrics.h"
 #include "server/record/fault.h"
+#include "server/store/postgres/database_clock.h"
 #include "server/store/postgres/session.h"
 #include "server/store/store.h"
 
@@ -42,7 +43,7 @@ class BatchRun {
   // well, because after a failure it may be called again for some of the places.
   using Step = std::function<std::optional<PipelineFailure>(PlacesView places, LockWait wait)>;
 
-  BatchRun(size_t size, Session* session, Metrics* metrics);
+  BatchRun(size_t size, Session* session, DatabaseClock* clock, Metrics* metrics);
 
   // Runs the step, halving as needed, until each place was worked on or has a fault. Returns a
   // failure when the batch cannot go on: the connection or the whole database is the matter.
@@ -50,6 +51,7 @@ class BatchRun {
                                     LockWait wait = LockWait::kNormal);
 
   Session& session() { return *session_; }
+  DatabaseClock& clock() { return *clock_; }
   // All places without an answer and without a fault.
   Places Open() const;
   void MarkAnswered(size_t place) { answered_[place] = true; }
@@ -78,6 +80,7 @@ class BatchRun {
 
   const size_t size_;
   Session* const session_;
+  DatabaseClock* const clock_;
   Metrics* const metrics_;
   std::vector<bool> answered_;
   std::vector<absl::Status> faults_;  // ok: none

@@ -16,7 +16,7 @@ using BeginBatch = Batch<BeginItem, BeginResult>;
 // and never twice in a row.
 constexpr int kMaxClaims = 2;
 
-Params InsertParams(const BeginBatch& batch, PlacesView places) {
+Params InsertParams(const BeginBatch& batch, PlacesView places, const ClockGuard& guard) {
   const size_t n = places.size();
   ArrayParam merchant(PgType::kText, n), key(PgType::kText, n), fingerprint(PgType::kBytea, n),
       operation(PgType::kText, n), attempt(PgType::kUuid, n), ttl(PgType::kInt4, n),
@@ -37,11 +37,13 @@ Params InsertParams(const BeginBatch& batch, PlacesView places) {
   params.Add(std::move(merchant)).Add(std::move(key)).Add(std::move(fingerprint));
   params.Add(std::move(operation)).Add(std::move(attempt)).Add(std::move(ttl));
   params.Add(std::move(lease)).Add(std::move(flags)).Add(std::move(labels));
+  params.AddTimestamp(guard.reading).AddBytes(EncodeFirstHistory(guard.token_offset_us));
   return params;
 }
 
 // The record that begin_insert.sql made of an item.
-std::shared_ptr<const Record> InsertedRecord(const BeginItem& item, RowReader& row) {
+std::shared_ptr<const Record> InsertedRecord(const BeginItem& item, const ClockGuard& guard,
+                                             RowReader& row) {
   auto record = std::make_shared<Record>();
   record->key = item.key;
   record->operation = item.operation;
@@ -54,7 +56,7 @@ std::shared_ptr<const Record> InsertedRecord(const BeginItem& item, RowReader& r
   record->lease_duration = item.lease_duration;
   record->created_at = row.Timestamp();
   record->started_at = record->created_at;
-  record->fencing_token = absl::ToUnixMicros(record->created_at);
+  record->fencing_token = absl::ToUnixMicros(record->created_at) + guard.token_offset_us;
   record->lease_expires_at = row.Timestamp();
   return record;
 }
@@ -62,8 +64,10 @@ std::shared_ptr<const Record> InsertedRecord(const BeginItem& item, RowReader& r
 // Inserts the rows of keys that have none, and answers those.
 std::optional<PipelineFailure> Insert(BatchRun& run, BeginBatch& batch, PlacesView places) {
   return run.Do(places, [&](PlacesView part, LockWait wait) -> std::optional<PipelineFailure> {
+    const auto [guard, unknown] = run.clock().ForInsert();
+    if (unknown.has_value()) return unknown;
     const PipelineOutcome outcome =
-        run.session().Run(WithLockWait(wait, Query::kBeginInsert, InsertParams(batch, part)),
+        run.session().Run(WithLockWait(wait, Query::kBeginInsert, InsertParams(batch, part, guard)),
                           AnswersFrom::kItsWrites);
     if (outcome.failure.has_value()) {
       if (outcome.failure->effect == Effect::kLost) run.MarkWritten(part);
@@ -85,8 +89,8 @@ std::optional<PipelineFailure> Insert(BatchRun& run, BeginBatch& batch, PlacesVi
       BeginResult result;
       result.verdict = BeginVerdict::kStarted;
       result.wrote_attempt = true;
-      result.record = InsertedRecord(*batch.items[*place], row);
-      result.reading.now = result.record->created_at;
+      result.record = InsertedRecord(*batch.items[*place], guard, row);
+      result.reading = {.now = result.record->created_at, .token_offset_us = guard.token_offset_us};
       status = row.status();
       if (!status.ok()) break;
       run.MarkWritten(*place);

@@ -144,6 +144,13 @@ std::string EncodeHistory(const Record& record) {
   return message.SerializeAsString();
 }
 
+std::string EncodeFirstHistory(int64_t token_offset_us) {
+  if (token_offset_us == 0) return std::string();
+  stored::StoredHistory message;
+  message.set_fencing_token_offset(token_offset_us);
+  return message.SerializeAsString();
+}
+
 std::string EncodeLabels(const Labels& labels) {
   if (labels.empty()) return std::string();
   stored::StoredLabels message;

@@ -26,6 +26,8 @@ int16_t EncodeFlags(bool hold, bool has_unknown_attempts, int32_t fingerprint_sc
 // Empty for null.
 std::string EncodeAnswer(const Answer* answer);
 std::string EncodeHistory(const Record& record);
+// Of a record whose only attempt has this token offset: what EncodeHistory would make of it.
+std::string EncodeFirstHistory(int64_t token_offset_us);
 std::string EncodeLabels(const Labels& labels);
 
 absl::string_view BytesOf(const Fingerprint& fingerprint);

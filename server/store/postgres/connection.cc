@@ -34,6 +34,8 @@ constexpr Query kPrepared[] = {
     Query::kPurgeUnsettledStep,
     Query::kCountBlocks,
     Query::kCheck,
+    Query::kClockRead,
+    Query::kClockRefresh,
 };
 // Only with Durability::kReplicated.
 constexpr Query kPreparedForStandby[] = {Query::kBarrier, Query::kDurability};

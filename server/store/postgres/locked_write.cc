@@ -22,40 +22,38 @@ constexpr int64_t kMaxBytesOfARead = 16 << 20;
 
 // Columns of read.sql and lock.sql.
 constexpr int kOutcomeColumn = 10;
-constexpr int kReadingColumn = 15;
 
 PipelineFailure BrokenAnswer(absl::string_view message) {
   return {Effect::kRejected, ErrorKind::kItem, std::string(message)};
 }
 
-// Rows of read.sql or lock.sql as FoundRows, one for each of `places`. A row that cannot be decoded
-// gets its fault and is left out; so are rows that were held back, whose places go to `held_back`.
+// Rows of read.sql or lock.sql, followed by clock_read.sql, as FoundRows, one for each of `places`.
+// A row that cannot be decoded gets its fault and is left out; so are rows that were held back,
+// whose places go to `held_back`.
 absl::StatusOr<std::vector<FoundRow>> FindRows(BatchRun& run, const Keys& keys, PlacesView places,
-                                               const PGresult* result, Places* held_back) {
-  RETURN_IF_ERROR(
-      CheckShape(result, {PgType::kInt4, PgType::kTimestamptz, PgType::kTimestamptz, PgType::kInt4,
-                          PgType::kInt4, PgType::kInt4, PgType::kUuid, PgType::kInt2, PgType::kInt2,
-                          PgType::kTimestamptz, PgType::kBytea, PgType::kBytea, PgType::kBytea,
-                          PgType::kBytea, PgType::kText, PgType::kTimestamptz}));
+                                               absl::Span<const PgResult> results,
+                                               absl::Duration asked_at, Places* held_back) {
+  const PGresult* const result = results[results.size() - 2].get();
+  ASSIGN_OR_RETURN(const Reading reading,
+                   run.clock().ReadingOf(results[results.size() - 1].get(), asked_at));
+  RETURN_IF_ERROR(CheckShape(
+      result,
+      {PgType::kInt4, PgType::kTimestamptz, PgType::kTimestamptz, PgType::kInt4, PgType::kInt4,
+       PgType::kInt4, PgType::kUuid, PgType::kInt2, PgType::kInt2, PgType::kTimestamptz,
+       PgType::kBytea, PgType::kBytea, PgType::kBytea, PgType::kBytea, PgType::kText}));
   std::vector<FoundRow> found(places.size());
   std::vector<bool> is_broken(places.size());
   std::vector<bool> is_held_back(places.size());
-  for (size_t i = 0; i < places.size(); ++i) found[i].place = places[i];
+  for (size_t i = 0; i < places.size(); ++i) found[i] = {places[i], nullptr, reading};
   for (int i = 0; i < PQntuples(result); ++i) {
     RowReader row(result, i);
     const auto at = static_cast<size_t>(row.Int4()) - 1;
     if (!row.status().ok() || at >= places.size()) return absl::InternalError("a row out of place");
-    if (row.IsNull()) {  // created_at: the key has no row
-      RowReader reading(result, i, kReadingColumn);
-      found[at].reading.now = reading.Timestamp();
-      continue;
-    }
     if (PQgetisnull(result, i, kOutcomeColumn) == 1) {
       is_held_back[at] = true;
       continue;
     }
     absl::StatusOr<Record> record = DecodeRecord(*keys[places[at]], row);
-    found[at].reading.now = row.Timestamp();
     if (record.ok()) {
       found[at].record = std::make_shared<const Record>(*std::move(record));
     } else {
@@ -145,11 +143,13 @@ std::optional<PipelineFailure> ReadRows(BatchRun& run, const Keys& keys, PlacesV
   while (!left.empty() && !failure.has_value()) {
     Places next;
     failure = run.Do(left, [&](PlacesView part, LockWait) -> std::optional<PipelineFailure> {
+      const absl::Duration asked_at = DatabaseClock::AskedAt();
       const PipelineOutcome outcome =
-          run.session().Run({{Query::kRead, RowsParams(keys, part)}}, AnswersFrom::kWhatItFound);
+          run.session().Run({{Query::kRead, RowsParams(keys, part)}, {Query::kClockRead, {}}},
+                            AnswersFrom::kWhatItFound);
       if (outcome.failure.has_value()) return outcome.failure;
       Places held_back;
-      auto rows = FindRows(run, keys, part, outcome.results[0].get(), &held_back);
+      auto rows = FindRows(run, keys, part, outcome.results, asked_at, &held_back);
       if (!rows.ok()) return BrokenAnswer(rows.status().message());
       std::move(rows->begin(), rows->end(), std::back_inserter(all));
       next.insert(next.end(), held_back.begin(), held_back.end());
@@ -173,10 +173,12 @@ std::optional<PipelineFailure> LockAndWrite(BatchRun& run, const Keys& keys, Pla
                                     LockWait wait) -> std::optional<PipelineFailure> {
       std::vector<Statement> lock = WithLockWait(wait, Query::kLock, RowsParams(keys, part));
       lock.insert(lock.begin(), {Query::kTransactionBegin, {}});
+      lock.push_back({Query::kClockRead, {}});
+      const absl::Duration asked_at = DatabaseClock::AskedAt();
       const PipelineOutcome locked = run.session().Run(lock, AnswersFrom::kNothing);
       if (locked.failure.has_value()) return locked.failure;
       Places held_back;
-      auto rows = FindRows(run, keys, part, locked.results.back().get(), &held_back);
+      auto rows = FindRows(run, keys, part, locked.results, asked_at, &held_back);
       if (!rows.ok()) {
         run.session().Continue({{Query::kTransactionRollback, {}}}, AnswersFrom::kNothing);
         return BrokenAnswer(rows.status().message());

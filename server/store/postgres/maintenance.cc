@@ -16,7 +16,7 @@ namespace {
 using Effect = PipelineFailure::Effect;
 
 absl::Status AsFault(const PipelineFailure& failure, Query query) {
-  // The others commit in a pipeline of their own.
+  // The others commit in a pipeline of their own, or do no harm twice.
   const bool commits = query == Query::kPurgeStep;
   const std::string message = absl::StrCat(QueryName(query), ": ", failure.message);
   if (failure.kind == ErrorKind::kSchema) return MakeFault(Fault::kSchemaIncompatible, message);
@@ -75,16 +75,50 @@ absl::StatusOr<std::vector<SweptRecord>> SweptRecords(const PGresult* result) {
   return records;
 }
 
-// Runs a statement that marks or deletes records and returns them. The records are known before the
-// commit is sent, and they are returned also when its answer was lost: nothing would find them
-// again, and a log line too many is better than none.
-absl::StatusOr<std::vector<SweptRecord>> RunAndTell(Session& session, Query query, Params params) {
+void RollBack(Session& session) {
+  session.Continue({{Query::kTransactionRollback, {}}}, AnswersFrom::kNothing);
+}
+
+// Opens the transaction of a step, and reads the clock in it. Absent, and the transaction is rolled
+// back, when the clock has just jumped: no lease is over and nothing expires then. The statement
+// that follows holds its own readings against `guard`, so that a jump in between stops it as well.
+struct StepClock {
+  ClockGuard guard;
+  Reading reading;
+};
+absl::StatusOr<std::optional<StepClock>> BeginStep(Session& session, DatabaseClock& clock) {
+  const absl::Duration asked_at = DatabaseClock::AskedAt();
   ASSIGN_OR_RETURN(const PgResult result,
-                   RunAll(session, {{Query::kTransactionBegin, {}}, {query, std::move(params)}},
+                   RunAll(session, {{Query::kTransactionBegin, {}}, {Query::kClockRead, {}}},
                           AnswersFrom::kNothing));
-  absl::StatusOr<std::vector<SweptRecord>> records = SweptRecords(result.get());
+  const absl::StatusOr<ClockState> state = clock.Understand(result.get(), asked_at);
+  if (!state.ok()) {
+    RollBack(session);
+    return MakeFault(Fault::kInternal, state.status().message());
+  }
+  StepClock step = {state->guard, clock.Judge(*state)};
+  if (step.reading.last_jump_at == step.reading.now) {
+    RollBack(session);
+    return std::nullopt;
+  }
+  return step;
+}
+
+void AddStepClock(const StepClock& step, const DatabaseClock& clock, Params& params) {
+  params.AddTimestamp(step.guard.reading);
+  params.AddInt8(Millis(LimitsOf(clock.policy()).longest_gap));
+}
+
+// Runs a statement that marks or deletes records and returns them, in the step's transaction. The
+// records are known before the commit is sent, and they are returned also when its answer was lost:
+// nothing would find them again, and a log line too many is better than none.
+absl::StatusOr<std::vector<SweptRecord>> RunAndTell(Session& session, Query query, Params params) {
+  const PipelineOutcome outcome =
+      session.Continue({{query, std::move(params)}}, AnswersFrom::kNothing);
+  if (outcome.failure.has_value()) return AsFault(*outcome.failure, query);
+  absl::StatusOr<std::vector<SweptRecord>> records = SweptRecords(outcome.results.back().get());
   if (!records.ok() || records->empty()) {
-    session.Continue({{Query::kTransactionRollback, {}}}, AnswersFrom::kNothing);
+    RollBack(session);
     return records;
   }
   const PipelineOutcome committed =
@@ -108,28 +142,65 @@ absl::StatusOr<int64_t> CountBlocks(Session& session) {
   return blocks;
 }
 
-absl::StatusOr<std::vector<SweptRecord>> SweepStep(Session& session, const Policy& policy,
+absl::StatusOr<std::vector<SweptRecord>> SweepStep(Session& session, DatabaseClock& clock,
                                                    BlockRange range, absl::Duration grace) {
+  ASSIGN_OR_RETURN(const std::optional<StepClock> step, BeginStep(session, clock));
+  if (!step.has_value()) return std::vector<SweptRecord>();
   Params params = RangeParams(range);
-  params.AddInt8(Millis(policy.skew_margin + grace));
+  params.AddInt8(Millis(clock.policy().skew_margin + grace));
+  params.AddTimestamp(step->reading.last_jump_at);
+  AddStepClock(*step, clock, params);
   return RunAndTell(session, Query::kSweepStep, std::move(params));
 }
 
-absl::StatusOr<int64_t> PurgeStep(Session& session, const Policy& policy, BlockRange range) {
+absl::StatusOr<int64_t> PurgeStep(Session& session, DatabaseClock& clock, BlockRange range) {
+  ASSIGN_OR_RETURN(const std::optional<StepClock> step, BeginStep(session, clock));
+  if (!step.has_value()) return 0;
+  if (IsExpiryPaused(step->reading, clock.policy())) {
+    RollBack(session);
+    return 0;
+  }
   Params params = RangeParams(range);
-  params.AddInt8(Millis(policy.skew_margin)).AddInt8(Millis(policy.replay_window));
-  ASSIGN_OR_RETURN(const PgResult result,
-                   RunOne(session, Query::kPurgeStep, std::move(params), AnswersFrom::kItsWrites));
-  return std::atoll(PQcmdTuples(result.get()));
+  params.AddInt8(Millis(clock.policy().skew_margin)).AddInt8(Millis(clock.policy().replay_window));
+  AddStepClock(*step, clock, params);
+  const PipelineOutcome outcome =
+      session.Continue({{Query::kPurgeStep, std::move(params)}, {Query::kTransactionCommit, {}}},
+                       AnswersFrom::kItsWrites);
+  if (outcome.failure.has_value()) return AsFault(*outcome.failure, Query::kPurgeStep);
+  return std::atoll(PQcmdTuples(outcome.results.front().get()));
 }
 
-absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(Session& session, const Policy& policy,
+absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(Session& session, DatabaseClock& clock,
                                                             BlockRange range,
                                                             absl::Duration max_age) {
   if (max_age == absl::InfiniteDuration()) return std::vector<SweptRecord>();
+  ASSIGN_OR_RETURN(const std::optional<StepClock> step, BeginStep(session, clock));
+  if (!step.has_value()) return std::vector<SweptRecord>();
+  if (IsExpiryPaused(step->reading, clock.policy())) {
+    RollBack(session);
+    return std::vector<SweptRecord>();
+  }
   Params params = RangeParams(range);
-  params.AddInt8(Millis(policy.skew_margin)).AddInt8(Millis(max_age));
+  params.AddInt8(Millis(clock.policy().skew_margin)).AddInt8(Millis(max_age));
+  params.AddTimestamp(step->reading.last_jump_at);
+  AddStepClock(*step, clock, params);
   return RunAndTell(session, Query::kPurgeUnsettledStep, std::move(params));
+}
+
+absl::StatusOr<ClockState> ReadClock(Session& session, DatabaseClock& clock) {
+  const absl::Duration asked_at = DatabaseClock::AskedAt();
+  ASSIGN_OR_RETURN(const PgResult result,
+                   RunOne(session, Query::kClockRead, Params(), AnswersFrom::kNothing));
+  return clock.Understand(result.get(), asked_at);
+}
+
+absl::StatusOr<ClockState> RefreshClock(Session& session, DatabaseClock& clock, bool saw_drift) {
+  const absl::Duration asked_at = DatabaseClock::AskedAt();
+  Params params;
+  params.AddBool(saw_drift).AddInt8(Millis(LimitsOf(clock.policy()).longest_gap));
+  ASSIGN_OR_RETURN(const PgResult result, RunOne(session, Query::kClockRefresh, std::move(params),
+                                                 AnswersFrom::kItsWrites));
+  return clock.Understand(result.get(), asked_at, /*refreshed=*/true);
 }
 
 absl::Status CheckDatabase(Session& session) {

@@ -1,5 +1,5 @@
-// The steps of sweep and purge, and the check of a database's fitness: single statements outside of
-// any batch.
+// The steps of sweep and purge, the clock guard, and the check of a database's fitness: what runs
+// outside of any batch.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/record/decide.h"
+#include "server/store/postgres/database_clock.h"
 #include "server/store/postgres/session.h"
 #include "server/store/store.h"
 
@@ -17,12 +17,14 @@ namespace idempotency {
 // As Store's functions of these names. A step that failed may be repeated: what it did stays done.
 // What was marked, or deleted as unsettled, is returned also when the commit's answer was lost.
 absl::StatusOr<int64_t> CountBlocks(Session& session);
-absl::StatusOr<std::vector<SweptRecord>> SweepStep(Session& session, const Policy& policy,
+absl::StatusOr<std::vector<SweptRecord>> SweepStep(Session& session, DatabaseClock& clock,
                                                    BlockRange range, absl::Duration grace);
-absl::StatusOr<int64_t> PurgeStep(Session& session, const Policy& policy, BlockRange range);
-absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(Session& session, const Policy& policy,
+absl::StatusOr<int64_t> PurgeStep(Session& session, DatabaseClock& clock, BlockRange range);
+absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(Session& session, DatabaseClock& clock,
                                                             BlockRange range,
                                                             absl::Duration max_age);
 absl::Status CheckDatabase(Session& session);
+absl::StatusOr<ClockState> ReadClock(Session& session, DatabaseClock& clock);
+absl::StatusOr<ClockState> RefreshClock(Session& session, DatabaseClock& clock, bool saw_drift);
 
 }  // namespace idempotency

@@ -105,15 +105,13 @@ std::optional<PipelineFailure> OwnerOnce(const Policy& policy, BatchRun& run, Ow
     OwnerResult& result = batch.results[row.place];
     if (row.record == nullptr) result.verdict = OwnerVerdict::kRecordNotFound;
     result.record = row.record;
-    // A row that vanished before it could be locked came without a reading: the earlier one stands.
-    if (row.reading.now != absl::Time()) result.reading = row.reading;
+    result.reading = row.reading;
     run.MarkAnswered(row.place);
   };
 
   if (auto failure = Update(run, batch, run.Open())) return failure;
   Places to_write;
   auto failure = ReadRows(run, keys, run.Open(), [&](const FoundRow& row) {
-    batch.results[row.place].reading = row.reading;
     if (decide(row).has_value()) {
       to_write.push_back(row.place);
     } else {

@@ -100,6 +100,13 @@ Params& Params::AddInt8(int64_t value) {
   return *this;
 }
 
+Params& Params::AddBool(bool value) {
+  values_.emplace_back(1, value ? '\1' : '\0');
+  return *this;
+}
+
+Params& Params::AddTimestamp(absl::Time value) { return AddInt8(ToPgMicros(value)); }
+
 Params& Params::AddBytes(absl::string_view value) {
   values_.emplace_back(value.data(), value.size());
   return *this;

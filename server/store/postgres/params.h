@@ -62,6 +62,8 @@ class Params {
   Params& Add(ArrayParam array);
   Params& AddInt4(int32_t value);
   Params& AddInt8(int64_t value);
+  Params& AddBool(bool value);
+  Params& AddTimestamp(absl::Time value);
   // text or bytea.
   Params& AddBytes(absl::string_view value);
   // The start of a heap block.

@@ -34,12 +34,13 @@ class PostgresStore : public Store {
  public:
   // `circuit` is null with kLocal.
   PostgresStore(const PostgresStoreOptions& options, std::shared_ptr<Circuit> circuit,
-                Metrics* metrics)
+                std::shared_ptr<ClockView> view, Metrics* metrics)
       : policy_(options.policy),
         run_options_{options.retry_budget, BackoffOf(options)},
         metrics_(metrics),
         circuit_(std::move(circuit)),
-        session_(ConnectionOf(options), BackoffOf(options), metrics, circuit_.get()) {
+        session_(ConnectionOf(options), BackoffOf(options), metrics, circuit_.get()),
+        clock_(options.policy, std::move(view), &session_) {
     if (circuit_ != nullptr) {
       probe_.emplace(ConnectionOf(options), BackoffOf(options), circuit_.get(), metrics);
     }
@@ -85,21 +86,30 @@ class PostgresStore : public Store {
 
   absl::StatusOr<std::vector<SweptRecord>> SweepStep(BlockRange range,
                                                      absl::Duration grace) override {
-    return idempotency::SweepStep(session_, policy_, range, grace);
+    return idempotency::SweepStep(session_, clock_, range, grace);
   }
 
   absl::StatusOr<int64_t> PurgeStep(BlockRange range) override {
-    return idempotency::PurgeStep(session_, policy_, range);
+    return idempotency::PurgeStep(session_, clock_, range);
   }
 
   absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(BlockRange range,
                                                               absl::Duration max_age) override {
-    return idempotency::PurgeUnsettledStep(session_, policy_, range, max_age);
+    return idempotency::PurgeUnsettledStep(session_, clock_, range, max_age);
   }
 
   absl::Status Check() override {
     was_checked_ = true;
     return probe_.has_value() ? probe_->Check() : CheckDatabase(session_);
+  }
+
+  absl::StatusOr<ClockState> ReadClock() override {
+    was_checked_ = false;
+    return idempotency::ReadClock(session_, clock_);
+  }
+  absl::StatusOr<ClockState> RefreshClock(bool saw_drift) override {
+    was_checked_ = false;
+    return idempotency::RefreshClock(session_, clock_, saw_drift);
   }
 
   std::optional<DatabaseIdentity> Identity() const override {
@@ -119,7 +129,7 @@ class PostgresStore : public Store {
       IDEM_CHECK(items[i - 1]->key < items[i]->key) << "a batch is sorted and has no key twice";
     }
     was_checked_ = false;
-    BatchRun run(items.size(), &session_, metrics_);
+    BatchRun run(items.size(), &session_, &clock_, metrics_);
     Batch<Item, Result> batch{items, std::vector<Result>(items.size())};
     if (!items.empty()) run.RunUntilKnown(run_options, [&] { return once(run, batch); });
     BatchResults<Result> results;
@@ -140,6 +150,7 @@ class PostgresStore : public Store {
   Metrics* const metrics_;
   const std::shared_ptr<Circuit> circuit_;
   Session session_;
+  DatabaseClock clock_;
   std::optional<Probe> probe_;  // with kReplicated
   bool was_checked_ = false;    // the last call was Check
 };
@@ -149,9 +160,9 @@ class PostgresStore : public Store {
 StoreFactory MakePostgresStoreFactory(PostgresStoreOptions options, Metrics* metrics) {
   std::shared_ptr<Circuit> circuit;
   if (options.durability == Durability::kReplicated) circuit = std::make_shared<Circuit>(metrics);
-  return [options = std::move(options), circuit = std::move(circuit), metrics] {
-    return std::make_unique<PostgresStore>(options, circuit, metrics);
-  };
+  return [options = std::move(options), circuit = std::move(circuit),
+          view = std::make_shared<ClockView>(),
+          metrics] { return std::make_unique<PostgresStore>(options, circuit, view, metrics); };
 }
 
 }  // namespace idempotency

@@ -15,6 +15,8 @@ enum class Query {
   kBarrier,
   kBeginInsert,
   kCheck,
+  kClockRead,
+  kClockRefresh,
   kCountBlocks,
   kDurability,
   kKeepCommit,
@@ -47,8 +49,8 @@ const char* QueryText(Query query);
 // kNewestSchema, the last migration's; and newer ones that say they are for servers of a schema up
 // to kNewestSchema (Migration::oldest_server). An older one is kept in range for one release, so
 // that a rolling upgrade finds servers of both; see docs/adr/0006.
-inline constexpr int kOldestSchema = 1;
-inline constexpr int kNewestSchema = 1;
+inline constexpr int kOldestSchema = 2;
+inline constexpr int kNewestSchema = 2;
 
 struct Migration {
   int version;             // from 1, without gaps
