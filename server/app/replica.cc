@@ -37,6 +37,9 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(const Settings& settings
                                                         const StoreFactory& stores,
                                                         Metrics* metrics, Log* log) {
   std::unique_ptr<Replica> replica(new Replica(settings, stores, metrics, log));
+  replica->clock_watch_ =
+      std::make_unique<ClockWatch>(stores(), settings.engine.policy, SystemClock(), metrics, log);
+  replica->clock_watch_->Start();
   ASSIGN_OR_RETURN(replica->server_, Server::Start(settings.listen, &replica->service_));
   Server* const server = replica->server_.get();
   std::unique_ptr<Store> checked = stores();
@@ -78,6 +81,7 @@ void Replica::Stop(absl::Duration drain_delay) {
   engine_->Drain();
   server_->Shutdown(kShutdownGrace);
   health_.reset();
+  clock_watch_.reset();
   calls_.FlushReplays();
   log_->Info("stopped");
 }

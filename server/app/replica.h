@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/app/clock_watch.h"
 #include "server/app/event_log.h"
 #include "server/app/health_loop.h"
 #include "server/app/settings.h"
@@ -62,6 +63,7 @@ class Replica {
   IdempotencyService service_;
   std::unique_ptr<Server> server_;
   std::unique_ptr<HealthLoop> health_;
+  std::unique_ptr<ClockWatch> clock_watch_;
   bool is_stopped_ = false;
 };
 

@@ -71,6 +71,8 @@ namespace idempotency {
   X(kCircuitOpened,        "idempotency_store_circuit_opened_total",    "times the standby circuit was opened")        \
   X(kCommitTimedOut,       "idempotency_store_commit_timed_out_total",  "commits given up: no standby confirmed them") \
   X(kBatchBisected,        "idempotency_batch_bisected_total",          "batches split to find a bad or locked item")  \
+  X(kClockJumps,           "idempotency_clock_jump_total",              "jumps of the database's clock noted here")    \
+  X(kClockWatchFailed,     "idempotency_clock_watch_failed_total",      "looks at the database's clock that failed")   \
   X(kWaitsRefused,         "idempotency_wait_refused_total",            "waits answered at once: a bound was reached") \
   X(kWaitWokenHere,        "idempotency_wait_woken_total{by=\"here\"}",   "waits decided again, by what made them")      \
   X(kWaitWokenByProbe,     "idempotency_wait_woken_total{by=\"probe\"}",  "waits decided again, by what made them")      \
@@ -92,6 +94,9 @@ namespace idempotency {
   X(kCircuitOpen,          "idempotency_store_circuit_open",            "1 while no standby confirms commits")         \
   X(kSlowLaneCalls,        "idempotency_slow_lane_calls",               "calls in the slow lane")                      \
   X(kSlowLaneBytes,        "idempotency_slow_lane_bytes",               "bytes held by calls in the slow lane")        \
+  X(kClockSinceJump,       "idempotency_clock_since_jump_seconds",      "since the database's clock last jumped")      \
+  X(kExpiryPaused,         "idempotency_expiry_paused",                 "1 while nothing expires: the clock jumped")   \
+  X(kTokenOffset,          "idempotency_fencing_token_offset_seconds",  "what fencing tokens are ahead of the clock")  \
   X(kCallsInFlight,        "idempotency_calls_in_flight",               "calls accepted and not answered")             \
   X(kWaiting,              "idempotency_waiting_calls",                 "Begins that wait")                            \
   X(kCacheEntries,         "idempotency_cache_entries",                 "records in the replay cache")                 \
