@@ -110,6 +110,7 @@ TEST_F(ReplicatedCommit, CompleteThatIsUnknownIsAlreadyRecordedAfterwards) {
 }
 
 TEST_F(ReplicatedCommit, PurgeWhoseCommitIsNotConfirmedIsUnknownAndOpensTheCircuit) {
+  const WatchedClock watched(conninfo());
   const std::unique_ptr<Store> store = NewStore(HastyOptions());
   ASSERT_TRUE(BeginOn(*store, "order-1").ok());
   ASSERT_TRUE(CompleteOn(*store, "order-1").ok());
@@ -123,6 +124,7 @@ TEST_F(ReplicatedCommit, PurgeWhoseCommitIsNotConfirmedIsUnknownAndOpensTheCircu
 }
 
 TEST_F(ReplicatedCommit, SweepTellsWhatItMarkedThoughNoStandbyConfirmsIt) {
+  const WatchedClock watched(conninfo());
   const std::unique_ptr<Store> store = NewStore(HastyOptions());
   ASSERT_TRUE(BeginOn(*store, "order-1").ok());
   Admin("UPDATE idempotency_record SET lease_expires_at = now() - interval '1 h'");
