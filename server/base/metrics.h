@@ -52,6 +52,7 @@ namespace idempotency {
   X(kSwept,                "idempotency_swept_total",                   "attempts marked by the sweeper")              \
   X(kPurged,               "idempotency_purged_total",                  "expired records deleted")                     \
   X(kPurgedUnsettled,      "idempotency_purged_unsettled_total",        "unsettled records deleted by age")            \
+  X(kSweepWalks,           "idempotency_sweep_walks_total",             "sweeps that went over the whole table")       \
   X(kMaintenanceFailed,    "idempotency_maintenance_failed_total",      "sweep and purge steps that failed")           \
   X(kOverloaded,           "idempotency_overloaded_total",              "calls refused: a queue or cap is full")       \
   X(kDraining,             "idempotency_draining_total",                "calls refused while shutting down")           \
@@ -87,6 +88,10 @@ namespace idempotency {
   X(kCacheExpired,         "idempotency_cache_removal_total{why=\"age\"}",      "records taken out of the replay cache") \
   X(kCacheReplaced,        "idempotency_cache_removal_total{why=\"replaced\"}", "records taken out of the replay cache") \
   X(kCacheResets,          "idempotency_cache_reset_total",             "times another database or timeline emptied it") \
+  X(kOpsRequests,          "idempotency_ops_requests_total",            "requests of the operations port answered by a page")\
+  X(kOpsBadRequests,       "idempotency_ops_bad_requests_total",        "requests of the operations port refused as wrong")\
+  X(kOpsLate,              "idempotency_ops_late_requests_total",       "requests of the operations port cut off: too slow")\
+  X(kOpsRefused,           "idempotency_ops_refused_total",             "connections to the operations port refused: too many")\
   X(kLogDropped,           "idempotency_log_dropped_total",             "log lines dropped: queue full")
 
 // Go up and down.
@@ -98,6 +103,14 @@ namespace idempotency {
   X(kExpiryPaused,         "idempotency_expiry_paused",                 "1 while nothing expires: the clock jumped")   \
   X(kTokenOffset,          "idempotency_fencing_token_offset_seconds",  "what fencing tokens are ahead of the clock")  \
   X(kCallsInFlight,        "idempotency_calls_in_flight",               "calls accepted and not answered")             \
+  X(kWorkerQueuedItems,    "idempotency_worker_queue_items",            "large payloads that wait for a worker")       \
+  X(kWorkerQueuedBytes,    "idempotency_worker_queue_bytes",            "bytes held by large payloads that wait")      \
+  X(kRecordsInProgress,    "idempotency_records_in_progress",           "records in progress, as the last sweep saw them")\
+  X(kRecordsLeaseOver,     "idempotency_records_lease_over",            "of those in progress: their lease is over")   \
+  X(kRecordsAbandoned,     "idempotency_records_abandoned",             "records swept or failed UNKNOWN, as the last sweep saw them")\
+  X(kPurgeBacklog,         "idempotency_purge_backlog_records",         "expired records not purged yet, as the last sweep saw them")\
+  X(kOldestInProgress,     "idempotency_oldest_in_progress_age_seconds", "age of the oldest record in progress, as the last sweep saw it")\
+  X(kOpsConnections,       "idempotency_ops_connections",               "connections to the operations port")          \
   X(kWaiting,              "idempotency_waiting_calls",                 "Begins that wait")                            \
   X(kCacheEntries,         "idempotency_cache_entries",                 "records in the replay cache")                 \
   X(kCacheBytes,           "idempotency_cache_bytes",                   "bytes that those hold, answers twice")
@@ -110,9 +123,9 @@ namespace idempotency {
   X(kFlushBegin,        "idempotency_batch_flush_duration_seconds{kind=\"begin\"}",     kSeconds, "from sending a batch to knowing what became of it")     \
   X(kFlushOwner,        "idempotency_batch_flush_duration_seconds{kind=\"owner\"}",     kSeconds, "from sending a batch to knowing what became of it")     \
   X(kFlushLookup,       "idempotency_batch_flush_duration_seconds{kind=\"lookup\"}",    kSeconds, "from sending a batch to knowing what became of it")     \
-  X(kQueueWaitBegin,    "idempotency_queue_wait_duration_seconds{kind=\"begin\"}",      kSeconds, "from a call's arrival in its queue to its batch")       \
-  X(kQueueWaitOwner,    "idempotency_queue_wait_duration_seconds{kind=\"owner\"}",      kSeconds, "from a call's arrival in its queue to its batch")       \
-  X(kQueueWaitLookup,   "idempotency_queue_wait_duration_seconds{kind=\"lookup\"}",     kSeconds, "from a call's arrival in its queue to its batch")       \
+  X(kQueueWaitBegin,    "idempotency_queue_wait_duration_seconds{kind=\"begin\"}",      kSeconds, "from a call's arrival to its batch")       \
+  X(kQueueWaitOwner,    "idempotency_queue_wait_duration_seconds{kind=\"owner\"}",      kSeconds, "from a call's arrival to its batch")       \
+  X(kQueueWaitLookup,   "idempotency_queue_wait_duration_seconds{kind=\"lookup\"}",     kSeconds, "from a call's arrival to its batch")       \
   X(kWaitDuration,      "idempotency_wait_duration_seconds",                            kSeconds, "how long Begins waited for another attempt")
 
 // Each for every lane, told apart by the label `lane`: its number, or "slow". Name in code, exported

@@ -57,6 +57,7 @@ Metric MetricOf(const OwnerItem& item, const OwnerResult& result) {
 void CountFault(const absl::Status& status, Metrics& metrics) {
   switch (FaultOf(status)) {
     case Fault::kStoreUnavailable:
+    case Fault::kNotDurable:
       return metrics.Add(Metric::kStoreUnavailable);
     case Fault::kSchemaIncompatible:
       return metrics.Add(Metric::kSchemaIncompatible);

@@ -38,7 +38,10 @@ absl::Duration Sweeper::Step() {
     Walk& walk = walks_[kind];
     if (!IsEnabled(kind) || (!walk.is_under_way && walk.starts_at > now)) continue;
     turn_ = (kind + 1) % kKinds;
-    if (!walk.is_under_way && !StartWalk(walk, now)) break;
+    if (!walk.is_under_way) {
+      if (!StartWalk(walk, now)) break;
+      if (kind == kSweep) survey_.emplace();
+    }
     const int64_t last =
         std::min(walk.next_block + options_.maintenance_step_blocks, walk.end_block);
     absl::Status status;
@@ -47,7 +50,9 @@ absl::Duration Sweeper::Step() {
     // Without a database the other ranges would fail one by one.
     const bool is_given_up = !status.ok() && FaultOf(status) == Fault::kStoreUnavailable;
     if (!status.ok()) Report(status);
-    if (is_given_up || walk.next_block >= walk.end_block) {
+    const bool is_over = walk.next_block >= walk.end_block;
+    if (kind == kSweep && is_over && !is_given_up) PublishSurvey();
+    if (is_given_up || is_over) {
       walk.is_under_way = false;
       walk.starts_at = std::max(walk.starts_at + walk.interval, now);
     }
@@ -83,11 +88,34 @@ absl::Status Sweeper::RunRange(Kind kind, BlockRange range) {
     for (const SweptRecord& record : purged) events_->OnPurgedUnsettled(record);
     return absl::OkStatus();
   }
+  const absl::Status status = SweepRange(range);
+  if (!status.ok()) survey_.reset();
+  return status;
+}
+
+absl::Status Sweeper::SweepRange(BlockRange range) {
   ASSIGN_OR_RETURN(const std::vector<SweptRecord> swept,
                    store_->SweepStep(range, options_.sweep_grace));
   metrics_->Add(Metric::kSwept, static_cast<int64_t>(swept.size()));
   for (const SweptRecord& record : swept) events_->OnSwept(record);
+  ASSIGN_OR_RETURN(const Survey seen, store_->SurveyStep(range));
+  if (!survey_.has_value()) return absl::OkStatus();
+  survey_->in_progress += seen.in_progress;
+  survey_->lease_over += seen.lease_over;
+  survey_->abandoned += seen.abandoned;
+  survey_->expired += seen.expired;
+  survey_->oldest_in_progress = std::max(survey_->oldest_in_progress, seen.oldest_in_progress);
   return absl::OkStatus();
+}
+
+void Sweeper::PublishSurvey() {
+  if (!survey_.has_value()) return;
+  metrics_->Add(Metric::kSweepWalks);
+  metrics_->Set(Metric::kRecordsInProgress, survey_->in_progress);
+  metrics_->Set(Metric::kRecordsLeaseOver, survey_->lease_over);
+  metrics_->Set(Metric::kRecordsAbandoned, survey_->abandoned);
+  metrics_->Set(Metric::kPurgeBacklog, survey_->expired);
+  metrics_->Set(Metric::kOldestInProgress, absl::ToInt64Seconds(survey_->oldest_in_progress));
 }
 
 void Sweeper::Report(const absl::Status& status) {

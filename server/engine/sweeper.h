@@ -2,7 +2,9 @@
 // when that is set, unsettled records past an age.
 //
 // Each of the three walks the heap from its first block to its last in ranges, one range a step,
-// and starts anew an interval after it started. No answer depends on it. A range that fails is
+// and starts anew an interval after it started. The sweep also counts what it comes by, for the
+// metrics: its gauges are those of the last walk that saw every range. No answer depends on any of
+// this. A range that fails is
 // reported and skipped: the next walk comes by it again.
 //
 // Step and Run are for one thread; Stop may be called from any.
@@ -11,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -49,6 +52,10 @@ class Sweeper {
 
   bool IsEnabled(Kind kind) const;
   bool StartWalk(Walk& walk, absl::Duration now);
+  // Sweeps a range and counts what stands in it, while its blocks are at hand.
+  absl::Status SweepRange(BlockRange range);
+  // The sweep's walk has come to its end.
+  void PublishSurvey();
   absl::Status RunRange(Kind kind, BlockRange range);
   void Report(const absl::Status& status);
   absl::Duration PauseUntilNext(absl::Duration now) const;
@@ -60,6 +67,8 @@ class Sweeper {
   EngineEvents* const events_;
 
   std::array<Walk, kKinds> walks_;
+  // Of the sweep's present walk; absent once a range of it could not be counted.
+  std::optional<Survey> survey_;
   int turn_ = 0;
 
   Mutex mu_;

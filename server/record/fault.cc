@@ -10,6 +10,7 @@ constexpr char kFaultUrl[] = "idempotency/fault";
 absl::StatusCode CodeOf(Fault fault) {
   switch (fault) {
     case Fault::kStoreUnavailable:
+    case Fault::kNotDurable:
     case Fault::kOverloaded:
     case Fault::kDraining:
       return absl::StatusCode::kUnavailable;

@@ -14,6 +14,7 @@ enum class Fault {
   kStoreUnavailable,    // database away, failing over, read-only, or a row that keeps vanishing
   kSchemaIncompatible,  // the schema's version is outside of this server's range
   kLockTimeout,         // another transaction holds the row; between store and engine only
+  kNotDurable,          // commits would be answered before they are safe; from Store::Check only
   kOverloaded,          // a queue or cap is full
   kDraining,            // this replica is shutting down
   // The call may have had an effect: the same call is to be repeated.

@@ -195,6 +195,7 @@ CallError MerchantRateLimited(absl::Duration retry_after) {
 CallError FaultError(Fault fault, absl::string_view request_id) {
   switch (fault) {
     case Fault::kStoreUnavailable:
+    case Fault::kNotDurable:
     case Fault::kLockTimeout:
       return MakeError(grpc::StatusCode::UNAVAILABLE, v1::ERROR_REASON_STORE_UNAVAILABLE,
                        "the database does not answer or another transaction holds the row; nothing "

@@ -86,6 +86,15 @@ struct BlockRange {
   int64_t last = 0;
 };
 
+// What lies before sweep and purge, in the blocks that were looked at.
+struct Survey {
+  int64_t in_progress = 0;
+  int64_t lease_over = 0;             // of those in progress: the sweep will mark them
+  int64_t abandoned = 0;              // swept, or failed UNKNOWN
+  int64_t expired = 0;                // the purge will delete them
+  absl::Duration oldest_in_progress;  // since its record was created; zero: none
+};
+
 // A record that the sweeper marked, or that the purge of unsettled records deleted: for the log
 // line.
 struct SweptRecord {
@@ -148,14 +157,18 @@ class Store {
   // it was marked, perhaps once too often.
   virtual absl::StatusOr<std::vector<SweptRecord>> SweepStep(BlockRange range,
                                                              absl::Duration grace) = 0;
+  // Counts, and changes nothing: rows that others hold are counted, too.
+  virtual absl::StatusOr<Survey> SurveyStep(BlockRange range) = 0;
   // Deletes expired records; returns how many.
   virtual absl::StatusOr<int64_t> PurgeStep(BlockRange range) = 0;
   // Deletes unsettled records, never those with HOLD, created more than `max_age` ago.
   virtual absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(BlockRange range,
                                                                       absl::Duration max_age) = 0;
 
-  // Ok when the database answers, takes writes, has them on disk when it says so
-  // (synchronous_commit is not off), and its schema fits this server.
+  // Ok when the database answers, takes writes, has them where the profile promises before it says
+  // so, and its schema fits this server. Otherwise kSchemaIncompatible, whose message names both
+  // versions, or kNotDurable, whose message names the setting: operators are shown these two
+  // messages, and nothing internal stands in them. Anything else: it cannot be asked.
   virtual absl::Status Check() = 0;
 
   // The clock, as every decision reads it.

@@ -45,6 +45,24 @@ TEST(Histogram, SpanBelowZeroCountsAsZero) {
   EXPECT_EQ(histogram.CountIn(0), 1u);
 }
 
+TEST(Histogram, TallyCountsAsItsObservationsWouldHave) {
+  Histogram one_by_one(kSeconds);
+  Histogram together(kSeconds);
+  Histogram::Tally tally(together);
+  for (const absl::Duration span :
+       {absl::Microseconds(250), absl::Microseconds(251), absl::Seconds(-1), absl::Minutes(5),
+        absl::Nanoseconds(1'500)}) {
+    one_by_one.Observe(span);
+    tally.Observe(span);
+  }
+  EXPECT_EQ(together.Count(), 0u);
+  together.Observe(tally);
+  for (size_t i = 0; i <= together.bounds().upper.size(); ++i) {
+    EXPECT_EQ(together.CountIn(i), one_by_one.CountIn(i)) << i;
+  }
+  EXPECT_EQ(together.Sum(), one_by_one.Sum());
+}
+
 TEST(Histogram, BoundsAreAscendingAndFit) {
   for (const HistogramBounds& bounds : {kSeconds, kItems}) {
     EXPECT_LE(bounds.upper.size(), kMaxHistogramBounds);

@@ -31,6 +31,10 @@ class WalkedStore : public ModelStore {
     if (absl::Status status = Note("sweep", range); !status.ok()) return status;
     return ModelStore::SweepStep(range, grace);
   }
+  absl::StatusOr<Survey> SurveyStep(BlockRange range) override {
+    if (!survey_fault.ok()) return std::exchange(survey_fault, absl::OkStatus());
+    return ModelStore::SurveyStep(range);
+  }
   absl::StatusOr<int64_t> PurgeStep(BlockRange range) override {
     if (absl::Status status = Note("purge", range); !status.ok()) return status;
     return ModelStore::PurgeStep(range);
@@ -43,7 +47,8 @@ class WalkedStore : public ModelStore {
 
   int64_t blocks = 1;
   absl::Status count_fault;
-  absl::Status step_fault;  // of the next step
+  absl::Status step_fault;    // of the next step
+  absl::Status survey_fault;  // of the next survey
   std::vector<std::string> steps;
 
  private:
@@ -214,6 +219,65 @@ TEST_F(SweeperTest, WalkThatCannotStartIsReportedAndTriedAfterTheInterval) {
   clock_.Advance(absl::Minutes(1));
   WalkAll();
   EXPECT_THAT(store().steps, ElementsAre("sweep 0-1", "purge 0-1"));
+}
+
+TEST_F(SweeperTest, SurveyIsShownWhenTheWalkHasSeenEverything) {
+  store().blocks = 20;
+  PutAbandoned("order-1");
+  Advance(absl::Seconds(90));
+  PutAbandoned("order-2");
+  sweeper().Step();
+  EXPECT_EQ(Count(Metric::kRecordsInProgress), 0) << "half of it is not seen yet";
+  WalkAll();
+  EXPECT_EQ(Count(Metric::kRecordsInProgress), 2);
+  EXPECT_EQ(Count(Metric::kRecordsLeaseOver), 1);
+  EXPECT_EQ(Count(Metric::kRecordsAbandoned), 0);
+  EXPECT_EQ(Count(Metric::kOldestInProgress), 90);
+  EXPECT_EQ(Count(Metric::kSweepWalks), 1);
+}
+
+TEST_F(SweeperTest, SurveyIsNewWithEveryWalk) {
+  PutAbandoned("order-1");
+  WalkAll();
+  EXPECT_EQ(Count(Metric::kRecordsInProgress), 1);
+  Advance(absl::Seconds(62) + options_.sweep_grace + absl::Minutes(1));
+  WalkAll();
+  EXPECT_EQ(Count(Metric::kRecordsInProgress), 0);
+  EXPECT_EQ(Count(Metric::kOldestInProgress), 0);
+  EXPECT_EQ(Count(Metric::kRecordsAbandoned), 1) << "the sweep marked it just before";
+}
+
+TEST_F(SweeperTest, SurveyCountsExpiredRecordsBeforeTheyArePurged) {
+  PutAbandoned("order-1");
+  const OwnerItem complete = CompleteOf("order-1", 1);
+  store().OwnerBatch({&complete});
+  Advance(absl::Hours(24) + absl::Seconds(3));
+  WalkAll();
+  EXPECT_EQ(Count(Metric::kPurgeBacklog), 1);
+  Advance(absl::Minutes(1));
+  WalkAll();
+  EXPECT_EQ(Count(Metric::kPurgeBacklog), 0);
+}
+
+TEST_F(SweeperTest, WalkThatMissedARangeShowsNothing) {
+  store().blocks = 20;
+  PutAbandoned("order-1");
+  store().survey_fault = MakeFault(Fault::kInternal, "cannot count");
+  WalkAll();
+  EXPECT_EQ(Count(Metric::kRecordsInProgress), 0);
+  EXPECT_EQ(Count(Metric::kSweepWalks), 0);
+  EXPECT_EQ(Count(Metric::kMaintenanceFailed), 1);
+  Advance(absl::Minutes(1));
+  WalkAll();
+  EXPECT_EQ(Count(Metric::kRecordsInProgress), 1);
+  EXPECT_EQ(Count(Metric::kSweepWalks), 1);
+}
+
+TEST_F(SweeperTest, WalkThatIsGivenUpShowsNothing) {
+  PutAbandoned("order-1");
+  store().step_fault = MakeFault(Fault::kStoreUnavailable, "away");
+  WalkAll();
+  EXPECT_EQ(Count(Metric::kSweepWalks), 0);
 }
 
 TEST_F(SweeperTest, StopEndsTheThread) {

@@ -8,8 +8,8 @@ namespace {
 TEST(Fault, ComesBackFromTheStatusItWasMadeInto) {
   for (const Fault fault :
        {Fault::kStoreUnavailable, Fault::kSchemaIncompatible, Fault::kLockTimeout,
-        Fault::kOverloaded, Fault::kDraining, Fault::kCommitUnknown, Fault::kDeadlineExceeded,
-        Fault::kCancelled, Fault::kInternal}) {
+        Fault::kNotDurable, Fault::kOverloaded, Fault::kDraining, Fault::kCommitUnknown,
+        Fault::kDeadlineExceeded, Fault::kCancelled, Fault::kInternal}) {
     const absl::Status status = MakeFault(fault, "begin_batch: 63 items");
     EXPECT_FALSE(status.ok());
     EXPECT_EQ(FaultOf(status), fault);

@@ -191,10 +191,51 @@ TEST_P(StoreConformance, MaintenanceKeepsToItsBlocks) {
   const BlockRange past_the_end = {1'000'000, 1'000'256};
   for (const BlockRange range : {nothing, past_the_end}) {
     EXPECT_TRUE(store().SweepStep(range, absl::ZeroDuration())->empty());
+    EXPECT_EQ(store().SurveyStep(range)->in_progress, 0);
     EXPECT_EQ(*store().PurgeStep(range), 0);
     EXPECT_TRUE(store().PurgeUnsettledStep(range, absl::Hours(1))->empty());
   }
   EXPECT_EQ(Purge(), 1);
+}
+
+TEST_P(StoreConformance, SurveyCountsWhatSweepAndPurgeHaveBeforeThem) {
+  Begin("oldest", 1);
+  AdvanceClock(absl::Seconds(10));
+  for (const char* key : {"in-progress", "completed", "final", "released", "unknown"}) {
+    Begin(key, 1);
+  }
+  Complete("completed", 1);
+  Fail("final", 1, Disposition::kFinal);
+  Fail("released", 1, Disposition::kNotApplied);
+  Fail("unknown", 1, Disposition::kUnknown);
+  const Survey at_first = WholeSurvey();
+  EXPECT_EQ(at_first.in_progress, 2);
+  EXPECT_EQ(at_first.lease_over, 0);
+  EXPECT_EQ(at_first.abandoned, 1);
+  EXPECT_EQ(at_first.expired, 0);
+  EXPECT_GE(at_first.oldest_in_progress, absl::Seconds(10));
+  EXPECT_LT(at_first.oldest_in_progress, absl::Seconds(10) + absl::Minutes(5));
+  PassLease();
+  EXPECT_EQ(WholeSurvey().lease_over, 2);
+  EXPECT_EQ(WholeSurvey().in_progress, 2);
+  ASSERT_EQ(store().SweepStep(WholeTable(), absl::ZeroDuration())->size(), 2u);
+  const Survey swept = WholeSurvey();
+  EXPECT_EQ(swept.in_progress, 0);
+  EXPECT_EQ(swept.lease_over, 0);
+  EXPECT_EQ(swept.abandoned, 3);
+  EXPECT_EQ(swept.oldest_in_progress, absl::ZeroDuration());
+  AdvanceClock(kTtl + kMargin + kMicro);
+  EXPECT_EQ(WholeSurvey().expired, 3);
+  EXPECT_EQ(Purge(), 3);
+  EXPECT_EQ(WholeSurvey().expired, 0);
+  EXPECT_EQ(WholeSurvey().abandoned, 3);
+}
+
+TEST_P(StoreConformance, SurveyOfAnEmptyTableIsAllZero) {
+  const Survey survey = WholeSurvey();
+  EXPECT_EQ(survey.in_progress, 0);
+  EXPECT_EQ(survey.expired, 0);
+  EXPECT_EQ(survey.oldest_in_progress, absl::ZeroDuration());
 }
 
 TEST_P(StoreConformance, OldUnsettledRecordsAreDeletedByAgeAndNeverThoseWithHold) {

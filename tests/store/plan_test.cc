@@ -53,6 +53,7 @@ const std::map<std::string, Access>& Expectations() {
       {"purge_unsettled_step", Access::kByBlocks},
       {"read", Access::kByKey},
       {"session", Access::kNoRecords},
+      {"survey_step", Access::kByBlocks},
       {"sweep_step", Access::kByBlocks},
       {"transaction_begin", Access::kNoPlan},
       {"transaction_commit", Access::kNoPlan},

@@ -73,7 +73,7 @@ TEST_F(ReplicatedCommit, StandbysGoneOpenTheCircuitAndTheirReturnClosesIt) {
 
   for (int i = 0; i < 3; ++i) {
     const absl::Status checked = health->Check();
-    EXPECT_EQ(FaultOf(checked), Fault::kStoreUnavailable) << checked;
+    EXPECT_EQ(FaultOf(checked), Fault::kNotDurable) << checked;
     EXPECT_TRUE(absl::StrContains(checked.message(), "no standby")) << checked;
   }
   EXPECT_EQ(CountWaiting(), 2);

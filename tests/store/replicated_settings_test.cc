@@ -130,7 +130,7 @@ TEST_P(BadSettings, AreNotReadyForAConnectedOrANewCheck) {
   const std::unique_ptr<Store> fresh = NewStore(PatientOptions());
   for (Store* each : {store.get(), fresh.get()}) {
     const absl::Status checked = each->Check();
-    EXPECT_EQ(FaultOf(checked), Fault::kStoreUnavailable) << checked;
+    EXPECT_EQ(FaultOf(checked), Fault::kNotDurable) << checked;
     EXPECT_TRUE(absl::StrContains(checked.message(), GetParam().name)) << checked;
   }
   Mend();

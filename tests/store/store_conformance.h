@@ -97,6 +97,8 @@ class StoreConformance : public ::testing::TestWithParam<StoreImplementation> {
   // Maintenance over the whole table.
   std::vector<SweptRecord> Sweep(absl::Duration grace);
   int64_t Purge();
+  BlockRange WholeTable() { return {0, *store().CountBlocks()}; }
+  Survey WholeSurvey() { return *store().SurveyStep(WholeTable()); }
   std::vector<SweptRecord> PurgeUnsettled(absl::Duration max_age);
 
   void AdvanceClock(absl::Duration by) { subject_->AdvanceClock(by); }

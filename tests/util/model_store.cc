@@ -342,6 +342,28 @@ absl::StatusOr<std::vector<SweptRecord>> ModelStore::SweepStep(BlockRange range,
   });
 }
 
+absl::StatusOr<Survey> ModelStore::SurveyStep(BlockRange range) {
+  Connect();
+  MutexLock lock(&database_->mu_);
+  Survey survey;
+  if (range.first > 0 || range.last <= 0) return survey;
+  const Reading reading = {.now = database_->now_};
+  const Policy& policy = database_->policy_;
+  for (const auto& [key, record] : database_->rows_) {
+    if (record.state == RecordState::kInProgress) {
+      ++survey.in_progress;
+      survey.oldest_in_progress =
+          std::max(survey.oldest_in_progress, reading.now - record.created_at);
+    }
+    if (ModelMaySweep(record, reading, absl::ZeroDuration(), policy)) ++survey.lease_over;
+    if (record.state == RecordState::kSwept || record.state == RecordState::kFailedUnknown) {
+      ++survey.abandoned;
+    }
+    if (ModelMayPurge(record, reading, policy)) ++survey.expired;
+  }
+  return survey;
+}
+
 absl::StatusOr<int64_t> ModelStore::PurgeStep(BlockRange range) {
   Connect();
   MutexLock lock(&database_->mu_);

@@ -149,6 +149,7 @@ class ModelStore : public Store {
   absl::StatusOr<int64_t> CountBlocks() override;
   absl::StatusOr<std::vector<SweptRecord>> SweepStep(BlockRange range,
                                                      absl::Duration grace) override;
+  absl::StatusOr<Survey> SurveyStep(BlockRange range) override;
   absl::StatusOr<int64_t> PurgeStep(BlockRange range) override;
   absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(BlockRange range,
                                                               absl::Duration max_age) override;

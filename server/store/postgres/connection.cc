@@ -30,6 +30,7 @@ constexpr Query kPrepared[] = {
     Query::kLock,
     Query::kWrite,
     Query::kSweepStep,
+    Query::kSurveyStep,
     Query::kPurgeStep,
     Query::kPurgeUnsettledStep,
     Query::kCountBlocks,
@@ -98,7 +99,7 @@ absl::StatusOr<DatabaseIdentity> CheckFitness(const PGresult* checked) {
   }
   if (is_read_only) return absl::UnavailableError("the database takes no writes");
   if (forgets_commits) {
-    return absl::UnavailableError(
+    return absl::DataLossError(
         "synchronous_commit is off for this role or database: a crash would lose answers already "
         "given");
   }
@@ -193,20 +194,24 @@ std::optional<PipelineFailure> Connection::SetUp() {
     checked.failure->message = absl::StrFormat(
         "the database has no schema of this service; this server works with versions %d to %d",
         kOldestSchema, kNewestSchema);
+    checked.failure->unfit = checked.failure->message;
   }
   if (checked.failure.has_value()) return std::move(checked.failure);
   const absl::StatusOr<DatabaseIdentity> fit = CheckFitness(checked.results[2].get());
-  if (absl::IsFailedPrecondition(fit.status())) {
-    return PipelineFailure{Effect::kRejected, ErrorKind::kSchema,
+  PipelineFailure unfit = {Effect::kRejected, ErrorKind::kUnavailable,
                            std::string(fit.status().message())};
+  if (absl::IsFailedPrecondition(fit.status())) {
+    unfit.kind = ErrorKind::kSchema;
+    unfit.unfit = unfit.message;
+    return unfit;
   }
   if (is_replicated) {
     const PGresult* row = checked.results[1].get();
-    if (std::optional<PipelineFailure> unfit = CheckCommit(row, row)) return unfit;
+    if (std::optional<PipelineFailure> undurable = CheckCommit(row, row)) return undurable;
   }
   if (!fit.ok()) {
-    return PipelineFailure{Effect::kRejected, ErrorKind::kUnavailable,
-                           std::string(fit.status().message())};
+    if (absl::IsDataLoss(fit.status())) unfit.unfit = unfit.message;
+    return unfit;
   }
   identity_ = *fit;
   size_t prepared = 0;
@@ -402,6 +407,7 @@ std::optional<PipelineFailure> Connection::CheckCommit(const PGresult* before,
   if (absl::IsUnavailable(checked)) {
     failure.kind = ErrorKind::kUnavailable;
     failure.opens_circuit = true;
+    failure.unfit = failure.message;
   }
   return failure;
 }

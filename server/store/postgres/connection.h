@@ -66,6 +66,10 @@ struct PipelineFailure {
   bool opens_circuit = false;
   // The commit was given up: a process of the server may wait for the standby until it is back.
   bool leaves_commit = false;
+  // With kSchema, and with kUnavailable when commits would be answered before they are safe: what
+  // is wrong with the database, for its operator. Names versions and settings alone, no host, no
+  // SQL.
+  std::string unfit;
 };
 
 // Either a failure, or one result for each statement.
@@ -76,7 +80,7 @@ struct PipelineOutcome {
 
 // What check.sql found: the database's identity when it is fit to serve. kFailedPrecondition when
 // its schema's version is not in this server's range; the message names both. kUnavailable when the
-// node is read-only, or answers commits before they are on disk.
+// node is read-only, kDataLoss when it answers commits before they are on disk.
 absl::StatusOr<DatabaseIdentity> CheckFitness(const PGresult* checked);
 
 // The server answers COMMIT of a failed transaction by the command tag ROLLBACK, without an error.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "server/base/status_macros.h"
 #include "server/record/fault.h"
 
@@ -26,14 +27,20 @@ absl::Status AsFault(const PipelineFailure& failure, Query query) {
   return MakeFault(Fault::kStoreUnavailable, message);
 }
 
-// The last statement's result. Statements that are gone are prepared anew once; anything else waits
-// for the next step.
-absl::StatusOr<PgResult> RunAll(Session& session, absl::Span<const Statement> statements,
-                                AnswersFrom answers) {
+// Statements that are gone are prepared anew once; anything else waits for the next step.
+PipelineOutcome RunPrepared(Session& session, absl::Span<const Statement> statements,
+                            AnswersFrom answers) {
   PipelineOutcome outcome = session.Run(statements, answers);
   if (outcome.failure.has_value() && outcome.failure->kind == ErrorKind::kPrepareAgain) {
     outcome = session.Run(statements, answers);
   }
+  return outcome;
+}
+
+// The last statement's result.
+absl::StatusOr<PgResult> RunAll(Session& session, absl::Span<const Statement> statements,
+                                AnswersFrom answers) {
+  PipelineOutcome outcome = RunPrepared(session, statements, answers);
   if (outcome.failure.has_value()) return AsFault(*outcome.failure, statements.back().query);
   return std::move(outcome.results.back());
 }
@@ -153,6 +160,25 @@ absl::StatusOr<std::vector<SweptRecord>> SweepStep(Session& session, DatabaseClo
   return RunAndTell(session, Query::kSweepStep, std::move(params));
 }
 
+absl::StatusOr<Survey> SurveyStep(Session& session, const Policy& policy, BlockRange range) {
+  Params params = RangeParams(range);
+  params.AddInt8(Millis(policy.skew_margin)).AddInt8(Millis(policy.replay_window));
+  ASSIGN_OR_RETURN(const PgResult result,
+                   RunOne(session, Query::kSurveyStep, std::move(params), AnswersFrom::kNothing));
+  RETURN_IF_ERROR(CheckShape(
+      result.get(), {PgType::kInt8, PgType::kInt8, PgType::kInt8, PgType::kInt8, PgType::kInt8}));
+  if (PQntuples(result.get()) != 1) return absl::InternalError("survey_step: no row");
+  RowReader row(result.get(), 0);
+  Survey survey;
+  survey.in_progress = row.Int8();
+  survey.lease_over = row.Int8();
+  survey.abandoned = row.Int8();
+  survey.expired = row.Int8();
+  survey.oldest_in_progress = absl::Microseconds(row.Int8());
+  RETURN_IF_ERROR(row.status());
+  return survey;
+}
+
 absl::StatusOr<int64_t> PurgeStep(Session& session, DatabaseClock& clock, BlockRange range) {
   ASSIGN_OR_RETURN(const std::optional<StepClock> step, BeginStep(session, clock));
   if (!step.has_value()) return 0;
@@ -204,11 +230,25 @@ absl::StatusOr<ClockState> RefreshClock(Session& session, DatabaseClock& clock, 
 }
 
 absl::Status CheckDatabase(Session& session) {
-  ASSIGN_OR_RETURN(const PgResult result,
-                   RunOne(session, Query::kCheck, Params(), AnswersFrom::kNothing));
-  const absl::Status fits = CheckFitness(result.get()).status();
+  const PipelineOutcome outcome =
+      RunPrepared(session, {{Query::kCheck, {}}}, AnswersFrom::kNothing);
+  if (outcome.failure.has_value()) {
+    const PipelineFailure& failure = *outcome.failure;
+    if (failure.kind == ErrorKind::kSchema) {
+      return MakeFault(Fault::kSchemaIncompatible,
+                       !failure.unfit.empty()
+                           ? failure.unfit
+                           : absl::StrFormat("the database lacks parts of this service's schema; "
+                                             "this server works with versions %d to %d",
+                                             kOldestSchema, kNewestSchema));
+    }
+    if (!failure.unfit.empty()) return MakeFault(Fault::kNotDurable, failure.unfit);
+    return AsFault(failure, Query::kCheck);
+  }
+  const absl::Status fits = CheckFitness(outcome.results.back().get()).status();
   if (fits.ok()) return fits;
   const Fault fault = absl::IsFailedPrecondition(fits) ? Fault::kSchemaIncompatible
+                      : absl::IsDataLoss(fits)         ? Fault::kNotDurable
                       : absl::IsUnavailable(fits)      ? Fault::kStoreUnavailable
                                                        : Fault::kInternal;
   return MakeFault(fault, fits.message());

@@ -89,6 +89,10 @@ class PostgresStore : public Store {
     return idempotency::SweepStep(session_, clock_, range, grace);
   }
 
+  absl::StatusOr<Survey> SurveyStep(BlockRange range) override {
+    return idempotency::SurveyStep(session_, policy_, range);
+  }
+
   absl::StatusOr<int64_t> PurgeStep(BlockRange range) override {
     return idempotency::PurgeStep(session_, clock_, range);
   }

@@ -42,14 +42,16 @@ absl::Status Probe::Check() {
     KeepWaiting(since);
     return NotConfirmed();
   }
+  if (outcome->failure.has_value() && !outcome->failure->unfit.empty()) {
+    return MakeFault(Fault::kNotDurable, outcome->failure->unfit);
+  }
   if (outcome->failure.has_value()) {
     return MakeFault(Fault::kStoreUnavailable,
                      absl::StrCat("durability: ", outcome->failure->message));
   }
   const absl::Duration age = session_.connection().config_age();
   if (circuit_->IsOpen() && age >= absl::ZeroDuration() && age < kSettled) {
-    return MakeFault(Fault::kStoreUnavailable,
-                     "durability: the database's configuration was loaded just now");
+    return MakeFault(Fault::kNotDurable, "the database's configuration was loaded just now");
   }
   // On the nodes where commits still wait, nobody is to be waited for any more.
   waiting_.clear();
@@ -81,12 +83,12 @@ void Probe::KeepWaiting(absl::Duration since) {
 }
 
 absl::Status Probe::NotConfirmed() {
-  const std::string message = "durability: no standby confirms commits";
+  const std::string message = "no standby confirms commits";
   const bool is_over_due = std::any_of(
       waiting_.begin(), waiting_.end(),
       [this](const Waiting& each) { return Now() - each.since >= options_.commit_timeout; });
   if (is_over_due && !circuit_->IsOpen()) circuit_->Open(message);
-  return MakeFault(Fault::kStoreUnavailable, message);
+  return MakeFault(Fault::kNotDurable, message);
 }
 
 }  // namespace idempotency

@@ -57,8 +57,10 @@ void Session::BackOff() {
 
 std::optional<PipelineFailure> Session::Connect() {
   if (BackoffLeft() > absl::ZeroDuration()) {
-    return PipelineFailure{Effect::kNotSent, last_failure_.kind,
-                           absl::StrCat("not connecting yet after: ", last_failure_.message)};
+    PipelineFailure failure = {Effect::kNotSent, last_failure_.kind,
+                               absl::StrCat("not connecting yet after: ", last_failure_.message)};
+    failure.unfit = last_failure_.unfit;
+    return failure;
   }
   if (!nodes_.ok()) {
     return PipelineFailure{Effect::kNotSent, ErrorKind::kUnavailable,

@@ -33,6 +33,7 @@ enum class Query {
   kPurgeUnsettledStep,
   kRead,
   kSession,
+  kSurveyStep,
   kSweepStep,
   kTransactionBegin,
   kTransactionCommit,
