@@ -57,7 +57,7 @@ Evidence EvidenceOf(const Answer& answer) {
 
 }  // namespace
 
-void EventLog::OnTakeover(const Record& record) {
+void EventLog::OnTakeover(const Record& record, const TraceId& trace) {
   log_->Audit(LogLevel::kWarn, "takeover",
               {{"merchant", record.key.merchant_id},
                {"key", record.key.idempotency_key},
@@ -66,10 +66,11 @@ void EventLog::OnTakeover(const Record& record) {
                {"attempt_number", record.attempt_number},
                {"unknown_attempts", record.unknown_attempts},
                {"fencing_token", record.fencing_token},
-               {"previous_ended", HowItEnded(record)}});
+               {"previous_ended", HowItEnded(record)},
+               LogField::IfAny("trace_id", trace.text())});
 }
 
-void EventLog::OnResume(const Record& record) {
+void EventLog::OnResume(const Record& record, const TraceId& trace) {
   log_->Audit(LogLevel::kWarn, "resume",
               {{"merchant", record.key.merchant_id},
                {"key", record.key.idempotency_key},
@@ -77,10 +78,12 @@ void EventLog::OnResume(const Record& record) {
                {"operation", record.operation},
                {"attempt_number", record.attempt_number},
                {"unknown_attempts", record.unknown_attempts},
-               {"fencing_token", record.fencing_token}});
+               {"fencing_token", record.fencing_token},
+               LogField::IfAny("trace_id", trace.text())});
 }
 
-void EventLog::OnRefusedOutcome(const OwnerItem& item, const OwnerResult& result) {
+void EventLog::OnRefusedOutcome(const OwnerItem& item, const OwnerResult& result,
+                                const TraceId& trace) {
   const Evidence evidence = EvidenceOf(*item.answer);
   const std::string record_id =
       result.record == nullptr ? "" : RecordIdText(item.key, result.record->created_at);
@@ -94,10 +97,11 @@ void EventLog::OnRefusedOutcome(const OwnerItem& item, const OwnerResult& result
        {"status_code", evidence.status_code},
        {"response_id", evidence.response_id},
        {"content_sha256", evidence.content_sha256},
-       {"last_attempt_number", result.record == nullptr ? 0 : result.record->attempt_number}});
+       {"last_attempt_number", result.record == nullptr ? 0 : result.record->attempt_number},
+       LogField::IfAny("trace_id", trace.text())});
 }
 
-void EventLog::OnGivenUp(const OwnerItem& item, const absl::Status& why) {
+void EventLog::OnGivenUp(const OwnerItem& item, const absl::Status& why, const TraceId& trace) {
   const Evidence evidence = EvidenceOf(*item.answer);
   log_->Audit(LogLevel::kError, "given_up",
               {{"merchant", item.key.merchant_id},
@@ -107,7 +111,8 @@ void EventLog::OnGivenUp(const OwnerItem& item, const absl::Status& why) {
                {"response_id", evidence.response_id},
                {"content_sha256", evidence.content_sha256},
                {"effect_unknown", FaultOf(why) == Fault::kCommitUnknown},
-               {"detail", why.message()}});
+               {"detail", why.message()},
+               LogField::IfAny("trace_id", trace.text())});
 }
 
 void EventLog::OnSwept(const SweptRecord& swept) { WriteSwept("swept", swept); }

@@ -14,10 +14,11 @@ class EventLog : public EngineEvents {
  public:
   explicit EventLog(Log* log) : log_(log) {}
 
-  void OnTakeover(const Record& record) override;
-  void OnResume(const Record& record) override;
-  void OnRefusedOutcome(const OwnerItem& item, const OwnerResult& result) override;
-  void OnGivenUp(const OwnerItem& item, const absl::Status& why) override;
+  void OnTakeover(const Record& record, const TraceId& trace) override;
+  void OnResume(const Record& record, const TraceId& trace) override;
+  void OnRefusedOutcome(const OwnerItem& item, const OwnerResult& result,
+                        const TraceId& trace) override;
+  void OnGivenUp(const OwnerItem& item, const absl::Status& why, const TraceId& trace) override;
   void OnSwept(const SweptRecord& swept) override;
   void OnPurgedUnsettled(const SweptRecord& purged) override;
   void OnMaintenanceFailed(const absl::Status& status) override;

@@ -49,6 +49,7 @@ std::string FormatLine(absl::Time time, LogLevel level, absl::string_view event,
       "{\"time\":\"", absl::FormatTime("%Y-%m-%d%ET%H:%M:%E6SZ", time, absl::UTCTimeZone()),
       "\",\"level\":\"", LogLevelName(level), "\",\"event\":", QuotedWithinBound(event));
   for (const LogField& field : fields) {
+    if (field.is_left_out()) continue;
     const std::string piece = absl::StrCat(",", QuotedWithinBound(field.name()), ":",
                                            std::visit(ValueToJson(), field.value()));
     if (line.size() + piece.size() + kTruncatedEnd.size() > Log::kMaxLineBytes) {

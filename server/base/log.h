@@ -62,7 +62,15 @@ class LogField {
   requires(!std::same_as<T, bool>) LogField(absl::string_view name, T value)
       : name_(name), value_(static_cast<uint64_t>(value)) {}
 
+  // A text that is left out, name and all, when it is empty.
+  static LogField IfAny(absl::string_view name, absl::string_view value) {
+    LogField field(name, value);
+    field.is_left_out_ = value.empty();
+    return field;
+  }
+
   absl::string_view name() const { return name_; }
+  bool is_left_out() const { return is_left_out_; }
   const std::variant<absl::string_view, int64_t, uint64_t, double, bool>& value() const {
     return value_;
   }
@@ -70,6 +78,7 @@ class LogField {
  private:
   absl::string_view name_;
   std::variant<absl::string_view, int64_t, uint64_t, double, bool> value_;
+  bool is_left_out_ = false;
 };
 
 struct LogOptions {

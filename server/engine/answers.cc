@@ -140,7 +140,7 @@ void Answers::Give(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResult> 
              (FaultOf(result.status()) == Fault::kLockTimeout || call->HasLeft())) {
     // A fault that its caller is told is the caller's to repeat; this one might be nobody's.
     metrics_->Add(Metric::kOutcomeGivenUp);
-    events_->OnGivenUp(call->item, result.status());
+    events_->OnGivenUp(call->item, result.status(), call->terms.trace);
   }
   Finish(std::move(call), std::move(result));
 }
@@ -150,25 +150,25 @@ void Answers::Give(std::unique_ptr<LookupCall> call, absl::StatusOr<LookupResult
   Finish(std::move(call), std::move(result));
 }
 
-void Answers::Report(const BeginResult& result) {
+void Answers::Report(const BeginCall& call, const BeginResult& result) {
   // Not by `repeated`: that is also what a Begin is told whose commit's answer was lost.
   if (result.verdict != BeginVerdict::kStarted || !result.wrote_attempt) return;
   if (IsResume(result)) {
     metrics_->Add(Metric::kResume);
-    events_->OnResume(*result.record);
+    events_->OnResume(*result.record, call.terms.trace);
   } else if (result.record->previous_attempt.has_value() &&
              EndedUnknown(*result.record->previous_attempt)) {
     metrics_->Add(Metric::kTakeover);
-    events_->OnTakeover(*result.record);
+    events_->OnTakeover(*result.record, call.terms.trace);
   }
 }
 
-void Answers::Report(const OwnerItem& item, const OwnerResult& result) {
-  if (item.IsRenew()) return;
+void Answers::Report(const OwnerCall& call, const OwnerResult& result) {
+  if (call.item.IsRenew()) return;
   if (result.verdict == OwnerVerdict::kLeaseLost ||
       result.verdict == OwnerVerdict::kOutcomeConflict ||
       result.verdict == OwnerVerdict::kRecordNotFound) {
-    events_->OnRefusedOutcome(item, result);
+    events_->OnRefusedOutcome(call.item, result, call.terms.trace);
   }
 }
 

@@ -52,8 +52,8 @@ class Answers {
 
   // Counts and reports what the store itself did, before it is told: takeovers and resumes, and
   // refused Completes and Fails. Not for answers made from another call's row.
-  void Report(const BeginResult& result);
-  void Report(const OwnerItem& item, const OwnerResult& result);
+  void Report(const BeginCall& call, const BeginResult& result);
+  void Report(const OwnerCall& call, const OwnerResult& result);
 
  private:
   absl::Status DropStatus(Fault reason);

@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "server/base/clock.h"
 #include "server/base/metrics.h"
+#include "server/engine/batch.h"
 
 namespace idempotency {
 
@@ -29,9 +31,20 @@ class BatchMeter {
     return results;
   }
 
-  // A call of this kind leaves its queue for a batch, having waited there for `waited`.
-  void CountQueueWait(CallKind kind, absl::Duration waited) {
-    metrics_->Observe(SeriesOf(kind).queue_wait, waited);
+  // Counts how long the batch's calls have waited for it, each call once.
+  template <typename Call>
+  void CountQueueWaits(CallKind kind, const CallBatch<Call>& batch, absl::Duration now) {
+    const HistogramMetric metric = SeriesOf(kind).queue_wait;
+    Histogram::Tally tally(metrics_->Of(metric));
+    const auto count = [&](Call& call) {
+      if (!std::exchange(call.is_queue_wait_counted, true))
+        tally.Observe(now - call.terms.received);
+    };
+    for (const CallGroup<Call>& group : batch.groups) {
+      count(*group.first);
+      for (const auto& follower : group.followers) count(*follower);
+    }
+    metrics_->Observe(metric, tally);
   }
 
  private:

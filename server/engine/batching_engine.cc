@@ -86,7 +86,6 @@ void BatchingEngine::Enter(std::unique_ptr<Call> call, Room room) {
   if (!admission_.EnterCall(room)) {
     return answers_.Refuse(std::move(call), Fault::kOverloaded);
   }
-  call->queued_at = clock_->BootTime();
   const LaneQueue::PushResult result = queues_.Of(call->hash).Push(call);
   if (result == LaneQueue::PushResult::kAccepted) return;
   admission_.LeaveCall();

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 
 #include "absl/time/time.h"
 #include "server/engine/engine.h"
@@ -39,8 +38,8 @@ struct CallBase {
   size_t hash = 0;   // of the key, made once: chooses the lane and finds repeats in a batch
   size_t bytes = 0;  // about what the call holds in memory, counted against the queue's bound
   bool answered = false;
-  // On Clock::BootTime's scale; gone once the wait in the queue has been counted.
-  std::optional<absl::Duration> queued_at;
+  // Its wait for a batch: counted once, also if it comes back for another.
+  bool is_queue_wait_counted = false;
 
  protected:
   ~CallBase();

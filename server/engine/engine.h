@@ -36,6 +36,7 @@
 #include "absl/time/time.h"
 #include "server/base/clock.h"
 #include "server/base/metrics.h"
+#include "server/base/trace_id.h"
 #include "server/record/decide.h"
 #include "server/record/limit.h"
 #include "server/record/record.h"
@@ -75,11 +76,15 @@ struct EngineOptions {
 struct CallTerms {
   // On Clock::BootTime's scale.
   absl::Duration deadline;
+  // When the call came in, on the same scale.
+  absl::Duration received;
   // How long a Begin may wait for another attempt's outcome; zero: answer at once. At most
   // kMaxWait.
   absl::Duration wait;
   // Set by rpc/ when the caller is gone; may be null.
   std::shared_ptr<const std::atomic<bool>> caller_left;
+  // For what is reported of the call.
+  TraceId trace;
 };
 
 using BeginDone = absl::AnyInvocable<void(absl::StatusOr<BeginResult>) &&>;
@@ -87,17 +92,18 @@ using OwnerDone = absl::AnyInvocable<void(absl::StatusOr<OwnerResult>) &&>;
 using LookupDone = absl::AnyInvocable<void(absl::StatusOr<LookupResult>) &&>;
 
 // What the engine reports as it happens; the implementation logs. Called from lane threads; must be
-// quick.
+// quick. `trace` is that of the call which met it.
 class EngineEvents {
  public:
   virtual ~EngineEvents() = default;
-  virtual void OnTakeover(const Record& record) = 0;
-  virtual void OnResume(const Record& record) = 0;
+  virtual void OnTakeover(const Record& record, const TraceId& trace) = 0;
+  virtual void OnResume(const Record& record, const TraceId& trace) = 0;
   // A Complete or Fail that was refused: evidence. `result.record` may be null.
-  virtual void OnRefusedOutcome(const OwnerItem& item, const OwnerResult& result) = 0;
+  virtual void OnRefusedOutcome(const OwnerItem& item, const OwnerResult& result,
+                                const TraceId& trace) = 0;
   // A Complete or Fail that was accepted and ended by a fault, unrecorded or unknown whether
   // recorded: its row stayed locked, or its caller had left and was not told. `item.answer` is set.
-  virtual void OnGivenUp(const OwnerItem& item, const absl::Status& why) = 0;
+  virtual void OnGivenUp(const OwnerItem& item, const absl::Status& why, const TraceId& trace) = 0;
   virtual void OnSwept(const SweptRecord& swept) = 0;
   virtual void OnPurgedUnsettled(const SweptRecord& purged) = 0;
   virtual void OnMaintenanceFailed(const absl::Status& status) = 0;

@@ -149,15 +149,7 @@ CallBatch<Call> Lane::TakeBatch(std::deque<std::unique_ptr<Call>>& pending, Repe
   deps_.queue->Left(batch.taken_items, batch.taken_bytes);
   for (auto& [call, reason] : batch.dropped) deps_.answers->Drop(std::move(call), reason);
   batch.dropped.clear();
-  // Once for each call, also if it comes back for another batch.
-  const auto count_wait = [&](Call& call) {
-    if (call.queued_at.has_value()) meter_.CountQueueWait(kind, now - *call.queued_at);
-    call.queued_at.reset();
-  };
-  for (CallGroup<Call>& group : batch.groups) {
-    count_wait(*group.first);
-    for (auto& follower : group.followers) count_wait(*follower);
-  }
+  if (!batch.groups.empty()) meter_.CountQueueWaits(kind, batch, now);
   return batch;
 }
 
@@ -190,7 +182,7 @@ void Lane::RunOwners() {
 void Lane::SettleOwner(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResult> result,
                        std::vector<std::unique_ptr<OwnerCall>>& again) {
   if (result.ok()) {
-    deps_.answers->Report(call->item, *result);
+    deps_.answers->Report(*call, *result);
     if (IsEvidence(call->item, *result)) refused_.Add(call->item);
     deps_.cache->Learn(call->item.key, *result, call->hash);
     if (result->record != nullptr) {
@@ -229,7 +221,7 @@ void Lane::SettleBegins(CallGroup<BeginCall> group, absl::StatusOr<BeginResult> 
   if (!result.ok()) return SettleUndecided(std::move(group), std::move(result).status(), again);
   // After the store returned, so that no lease is taken for over too early.
   const absl::Duration now = deps_.clock->BootTime();
-  deps_.answers->Report(*result);
+  deps_.answers->Report(*group.first, *result);
   deps_.cache->Learn(*result, group.first->hash, terms);
   waiters_.Observe(*result->record);
   AnswerOrPark(std::move(group.first), *result, now);

@@ -156,7 +156,7 @@ void SlowLane::RunOwners(const std::vector<KeyCalls*>& due) {
     std::unique_ptr<OwnerCall> call = std::move(keys[i]->owners.front().call);
     keys[i]->owners.pop_front();
     if (results[i].ok()) {
-      deps_.answers->Report(call->item, *results[i]);
+      deps_.answers->Report(*call, *results[i]);
       if (IsEvidence(call->item, *results[i])) refused_.Add(call->item);
       deps_.cache->Learn(call->item.key, *results[i], call->hash);
     } else if (FaultOf(results[i].status()) == Fault::kCommitUnknown) {
@@ -195,7 +195,7 @@ void SlowLane::RunBegins(const std::vector<KeyCalls*>& due) {
       Answer(std::move(call), std::move(results[i]));
       continue;
     }
-    deps_.answers->Report(*results[i]);
+    deps_.answers->Report(*call, *results[i]);
     deps_.cache->Learn(*results[i], call->hash, terms);
     AnswerOrLetWait(*keys[i], std::move(call), *results[i]);
     SettleBegins(*keys[i], *results[i]);

@@ -42,16 +42,20 @@ absl::string_view CodeName(grpc::StatusCode code) {
 
 }  // namespace
 
-Call::Call(absl::string_view method, grpc::CallbackServerContext* context,
-           grpc::ByteBuffer* response, Clock* clock, CallLog* log)
+Call::Call(RpcMethod method, grpc::CallbackServerContext* context, grpc::ByteBuffer* response,
+           Clock* clock, CallLog* log, RpcMetrics* metrics)
     : method_(method),
       context_(context),
       response_(response),
       clock_(clock),
       log_(log),
+      metrics_(metrics),
       received_(clock->BootTime()),
       deadline_(DeadlineOf(*context, received_)),
-      caller_left_(std::make_shared<std::atomic<bool>>(false)) {}
+      trace_(TraceOf(*context)),
+      caller_left_(std::make_shared<std::atomic<bool>>(false)) {
+  metrics_->Started(method);
+}
 
 void Call::Answer(const google::protobuf::MessageLite& message) {
   Encode(message, response_);
@@ -76,15 +80,18 @@ void Call::RefuseFault(const absl::Status& status) {
   std::string request_id;
   if (fault == Fault::kInternal) {
     request_id = RandomUuidText();
-    log_->OnInternal(request_id, method_, key_, status);
+    log_->OnInternal(request_id, RpcMethodName(method_), key_, status, trace());
   }
   Refuse(FaultError(fault, request_id));
 }
 
 void Call::End(const grpc::Status& status, absl::string_view reason) {
-  IDEM_CHECK(!ended_.exchange(true)) << method_ << " was answered twice";
-  log_->OnAnswered(method_, key_, CodeName(status.error_code()), reason,
-                   clock_->BootTime() - received_);
+  IDEM_CHECK(!ended_.exchange(true)) << RpcMethodName(method_) << " was answered twice";
+  if (trace().is_set()) context_->AddTrailingMetadata(kTraceparent, TraceparentText(trace_));
+  const absl::Duration took = clock_->BootTime() - received_;
+  metrics_->Handled(method_, status.error_code(), took);
+  log_->OnAnswered(RpcMethodName(method_), key_, CodeName(status.error_code()), reason, took,
+                   trace());
   Finish(status);
 }
 

@@ -16,19 +16,20 @@ CallLog::CallLog(Log* log, Clock* clock, size_t max_records)
 CallLog::~CallLog() { FlushReplays(); }
 
 void CallLog::OnAnswered(absl::string_view method, const RecordKey& key, absl::string_view code,
-                         absl::string_view reason, absl::Duration took) {
+                         absl::string_view reason, absl::Duration took, const TraceId& trace) {
   if (!log_->Enabled(LogLevel::kDebug)) return;
   log_->Debug("rpc", {{"method", method},
                       {"merchant", key.merchant_id},
                       {"key", key.idempotency_key},
                       {"code", code},
                       {"reason", reason},
-                      {"took_us", absl::ToInt64Microseconds(took)}});
+                      {"took_us", absl::ToInt64Microseconds(took)},
+                      LogField::IfAny("trace_id", trace.text())});
 }
 
-void CallLog::OnReplay(absl::string_view record_id, const Record& record) {
+void CallLog::OnReplay(absl::string_view record_id, const Record& record, const TraceId& trace) {
   std::shared_ptr<ReplayCounter> evicted;
-  Seek(record_id, record, &evicted)->Count();
+  Seek(record_id, record, &evicted)->Count(trace);
 }
 
 std::shared_ptr<ReplayCounter> CallLog::Seek(absl::string_view record_id, const Record& record,
@@ -50,23 +51,25 @@ std::shared_ptr<ReplayCounter> CallLog::Seek(absl::string_view record_id, const 
 }
 
 void CallLog::OnKeyReused(absl::string_view record_id, absl::string_view operation,
-                          const Record& record) {
+                          const Record& record, const TraceId& trace) {
   log_->Audit(LogLevel::kWarn, "key_reused",
               {{"merchant", record.key.merchant_id},
                {"key", record.key.idempotency_key},
                {"record_id", record_id},
                {"stored_operation", record.operation},
                {"given_operation", operation},
-               {"stored_fingerprint_scheme", record.fingerprint_scheme}});
+               {"stored_fingerprint_scheme", record.fingerprint_scheme},
+               LogField::IfAny("trace_id", trace.text())});
 }
 
 void CallLog::OnInternal(absl::string_view request_id, absl::string_view method,
-                         const RecordKey& key, const absl::Status& status) {
+                         const RecordKey& key, const absl::Status& status, const TraceId& trace) {
   log_->Error("internal_error", {{"request_id", request_id},
                                  {"method", method},
                                  {"merchant", key.merchant_id},
                                  {"key", key.idempotency_key},
-                                 {"detail", status.message()}});
+                                 {"detail", status.message()},
+                                 LogField::IfAny("trace_id", trace.text())});
 }
 
 void CallLog::FlushReplays() {
@@ -80,7 +83,7 @@ void CallLog::FlushReplays() {
   for (const std::shared_ptr<ReplayCounter>& counter : unwritten) counter->WriteRest();
 }
 
-void ReplayCounter::Count() {
+void ReplayCounter::Count(const TraceId& trace) {
   if (!log_->Enabled(LogLevel::kInfo)) return;
   since_.fetch_add(1, std::memory_order_relaxed);
   const int64_t now = absl::ToInt64Nanoseconds(clock_->BootTime());
@@ -89,17 +92,20 @@ void ReplayCounter::Count() {
   // The first of those that find it due writes the line for all.
   if (no_line_before_ns_.compare_exchange_strong(
           due, now + absl::ToInt64Nanoseconds(kReplayInterval), std::memory_order_relaxed)) {
-    WriteRest();
+    WriteLine(trace);
   }
 }
 
-void ReplayCounter::WriteRest() {
+void ReplayCounter::WriteRest() { WriteLine(TraceId()); }
+
+void ReplayCounter::WriteLine(const TraceId& trace) {
   const int64_t count = since_.exchange(0, std::memory_order_relaxed);
   if (count == 0) return;
   log_->Info("replay", {{"merchant", key_.merchant_id},
                         {"key", key_.idempotency_key},
                         {"record_id", record_id_},
-                        {"count", count}});
+                        {"count", count},
+                        LogField::IfAny("trace_id", trace.text())});
 }
 
 }  // namespace idempotency

@@ -17,6 +17,7 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/mutex.h"
+#include "server/base/trace_id.h"
 #include "server/record/record.h"
 #include "server/store/store.h"
 
@@ -35,13 +36,16 @@ class ReplayCounter {
   ReplayCounter(const ReplayCounter&) = delete;
   ReplayCounter& operator=(const ReplayCounter&) = delete;
 
-  void Count();
-  // Writes the count that has had no line yet.
+  // `trace` is that of the call: the line that it makes due has it.
+  void Count(const TraceId& trace);
+  // Writes the count that has had no line yet, without a trace.
   void WriteRest();
 
   const std::string& record_id() const { return record_id_; }
 
  private:
+  void WriteLine(const TraceId& trace);
+
   Log* const log_;
   Clock* const clock_;
   const std::string record_id_;
@@ -51,6 +55,8 @@ class ReplayCounter {
   std::atomic<int64_t> since_{0};
 };
 
+// `trace` is that of the call; a call without one has lines without.
+//
 // Thread-safe. `log` and `clock` must outlive it, and every counter that it gave away.
 class CallLog {
  public:
@@ -63,19 +69,20 @@ class CallLog {
 
   // A call was answered. `reason` is empty when it was not refused.
   void OnAnswered(absl::string_view method, const RecordKey& key, absl::string_view code,
-                  absl::string_view reason, absl::Duration took);
+                  absl::string_view reason, absl::Duration took, const TraceId& trace);
   // Counts a replay of the record; writes a line when one is due.
-  void OnReplay(absl::string_view record_id, const Record& record);
+  void OnReplay(absl::string_view record_id, const Record& record, const TraceId& trace);
   // The record's counter, for a caller that counts there itself, without seeking it each time.
   std::shared_ptr<ReplayCounter> CounterOf(absl::string_view record_id, const Record& record) {
     std::shared_ptr<ReplayCounter> evicted;
     return Seek(record_id, record, &evicted);
   }
   // Another request came with a key in use: an audit line.
-  void OnKeyReused(absl::string_view record_id, absl::string_view operation, const Record& record);
+  void OnKeyReused(absl::string_view record_id, absl::string_view operation, const Record& record,
+                   const TraceId& trace);
   // The server could not do its work; `request_id` is what the caller was told.
   void OnInternal(absl::string_view request_id, absl::string_view method, const RecordKey& key,
-                  const absl::Status& status);
+                  const absl::Status& status, const TraceId& trace);
 
   // Writes the counts that have had no line yet.
   void FlushReplays();

@@ -31,7 +31,11 @@ bool Parse(const grpc::ByteBuffer& bytes, google::protobuf::MessageLite* message
 }
 
 CallTerms TermsOf(const Call& call, absl::Duration wait) {
-  return {.deadline = call.deadline(), .wait = wait, .caller_left = call.caller_left()};
+  return {.deadline = call.deadline(),
+          .received = call.received(),
+          .wait = wait,
+          .caller_left = call.caller_left(),
+          .trace = call.trace()};
 }
 
 void ToResponse(const OwnerResult& result, v1::CompleteResponse* response) {
@@ -52,9 +56,9 @@ IdempotencyService::IdempotencyService(const RequestBounds& bounds, const Policy
   SilenceProtobuf();
 }
 
-Call* IdempotencyService::NewCall(absl::string_view method, grpc::CallbackServerContext* context,
+Call* IdempotencyService::NewCall(RpcMethod method, grpc::CallbackServerContext* context,
                                   grpc::ByteBuffer* response) {
-  return new Call(method, context, response, parts_.clock, parts_.log);
+  return new Call(method, context, response, parts_.clock, parts_.log, &parts_.metrics->rpc());
 }
 
 template <typename Request>
@@ -80,7 +84,7 @@ bool IdempotencyService::Admit(grpc::CallbackServerContext* context, const grpc:
 grpc::ServerUnaryReactor* IdempotencyService::Begin(grpc::CallbackServerContext* context,
                                                     const grpc::ByteBuffer* request,
                                                     grpc::ByteBuffer* response) {
-  Call* const call = NewCall("Begin", context, response);
+  Call* const call = NewCall(RpcMethod::kBegin, context, response);
   auto message = std::make_unique<v1::BeginRequest>();
   if (!Admit(context, *request, message.get(), call)) return call;
   // A payload over its bound is refused by its length alone.
@@ -137,7 +141,8 @@ void IdempotencyService::AnswerBegin(const BeginResult& result, const AskedBegin
       return;
     }
     case BeginVerdict::kKeyReused:
-      parts_.log->OnKeyReused(RecordIdText(*result.record), asked.operation, *result.record);
+      parts_.log->OnKeyReused(RecordIdText(*result.record), asked.operation, *result.record,
+                              call->trace());
       break;
     case BeginVerdict::kLeaseLost:
     case BeginVerdict::kNeedsResolution:
@@ -152,14 +157,14 @@ void IdempotencyService::AnswerReplay(const BeginResult& result, Call* call) {
     v1::BeginResponse response;
     ToBeginResponse(result, /*attempt_id=*/"", policy_, &response);
     if (result.memo == nullptr) {
-      parts_.log->OnReplay(response.record_id(), *result.record);
+      parts_.log->OnReplay(response.record_id(), *result.record, call->trace());
       call->Answer(response);
       return;
     }
     encoded = &KeepEncoded(*result.memo, response,
                            parts_.log->CounterOf(response.record_id(), *result.record));
   }
-  encoded->counter().Count();
+  encoded->counter().Count(call->trace());
   call->AnswerEncoded(encoded->bytes());
 }
 
@@ -195,7 +200,7 @@ void IdempotencyService::RunOwner(OwnerItem item, Call* call) {
 grpc::ServerUnaryReactor* IdempotencyService::Complete(grpc::CallbackServerContext* context,
                                                        const grpc::ByteBuffer* request,
                                                        grpc::ByteBuffer* response) {
-  Call* const call = NewCall("Complete", context, response);
+  Call* const call = NewCall(RpcMethod::kComplete, context, response);
   v1::CompleteRequest message;
   if (!Admit(context, *request, &message, call)) return call;
   OwnerItem item;
@@ -212,7 +217,7 @@ grpc::ServerUnaryReactor* IdempotencyService::Complete(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* IdempotencyService::Fail(grpc::CallbackServerContext* context,
                                                    const grpc::ByteBuffer* request,
                                                    grpc::ByteBuffer* response) {
-  Call* const call = NewCall("Fail", context, response);
+  Call* const call = NewCall(RpcMethod::kFail, context, response);
   v1::FailRequest message;
   if (!Admit(context, *request, &message, call)) return call;
   OwnerItem item;
@@ -229,7 +234,7 @@ grpc::ServerUnaryReactor* IdempotencyService::Fail(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* IdempotencyService::Renew(grpc::CallbackServerContext* context,
                                                     const grpc::ByteBuffer* request,
                                                     grpc::ByteBuffer* response) {
-  Call* const call = NewCall("Renew", context, response);
+  Call* const call = NewCall(RpcMethod::kRenew, context, response);
   v1::RenewRequest message;
   if (!Admit(context, *request, &message, call)) return call;
   OwnerItem item;
@@ -246,7 +251,7 @@ grpc::ServerUnaryReactor* IdempotencyService::Renew(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* IdempotencyService::Lookup(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  Call* const call = NewCall("Lookup", context, response);
+  Call* const call = NewCall(RpcMethod::kLookup, context, response);
   v1::LookupRequest message;
   if (!Admit(context, *request, &message, call)) return call;
   LookupItem item;

@@ -69,8 +69,7 @@ class IdempotencyService final : public RawIdempotencyService {
                                    grpc::ByteBuffer* response) override;
 
  private:
-  Call* NewCall(absl::string_view method, grpc::CallbackServerContext* context,
-                grpc::ByteBuffer* response);
+  Call* NewCall(RpcMethod method, grpc::CallbackServerContext* context, grpc::ByteBuffer* response);
   // Parses and authorises. False: the call has been refused.
   template <typename Request>
   bool Admit(grpc::CallbackServerContext* context, const grpc::ByteBuffer& bytes, Request* request,

@@ -6,8 +6,8 @@
 
 namespace idempotency {
 
-WorkerPool::WorkerPool(int threads, size_t max_queued, size_t max_queued_bytes)
-    : max_queued_(max_queued), max_queued_bytes_(max_queued_bytes) {
+WorkerPool::WorkerPool(int threads, size_t max_queued, size_t max_queued_bytes, Metrics* metrics)
+    : max_queued_(max_queued), max_queued_bytes_(max_queued_bytes), metrics_(metrics) {
   IDEM_CHECK(threads > 0) << "nobody would run the tasks";
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
 }
@@ -27,9 +27,16 @@ bool WorkerPool::TryRun(Task& task, size_t bytes) {
     if (queue_.size() >= max_queued_ || queued_bytes_ + bytes > max_queued_bytes_) return false;
     queued_bytes_ += bytes;
     queue_.push_back({std::move(task), bytes});
+    Count(1, static_cast<int64_t>(bytes));
   }
   changed_.NotifyOne();
   return true;
+}
+
+void WorkerPool::Count(int64_t tasks, int64_t bytes) {
+  if (metrics_ == nullptr) return;
+  metrics_->Add(Metric::kWorkerQueuedItems, tasks);
+  metrics_->Add(Metric::kWorkerQueuedBytes, bytes);
 }
 
 void WorkerPool::Work() {
@@ -41,6 +48,7 @@ void WorkerPool::Work() {
       if (queue_.empty()) return;
       task = std::move(queue_.front().task);
       queued_bytes_ -= queue_.front().bytes;
+      Count(-1, -static_cast<int64_t>(queue_.front().bytes));
       queue_.pop_front();
     }
     std::move(task)();

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <thread>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "server/base/metrics.h"
 #include "server/base/mutex.h"
 
 namespace idempotency {
@@ -17,8 +19,8 @@ class WorkerPool {
   using Task = absl::AnyInvocable<void() &&>;
 
   // REQUIRES: threads > 0. At most `max_queued` tasks wait for a thread, which together hold at
-  // most `max_queued_bytes`.
-  WorkerPool(int threads, size_t max_queued, size_t max_queued_bytes);
+  // most `max_queued_bytes`. `metrics` counts them; it may be null, else must outlive the pool.
+  WorkerPool(int threads, size_t max_queued, size_t max_queued_bytes, Metrics* metrics = nullptr);
   // Runs what is queued, then ends the threads.
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -34,9 +36,11 @@ class WorkerPool {
     size_t bytes;
   };
   void Work();
+  void Count(int64_t tasks, int64_t bytes);
 
   const size_t max_queued_;
   const size_t max_queued_bytes_;
+  Metrics* const metrics_;
   Mutex mu_;
   CondVar changed_;
   std::deque<Queued> queue_ ABSL_GUARDED_BY(mu_);

@@ -40,6 +40,15 @@ class EventLogTest : public testing::Test {
     return record;
   }
 
+  static TraceId Trace() {
+    TraceId trace;
+    trace.hex.fill('a');
+    return trace;
+  }
+  static testing::Matcher<std::string> HasTrace() {
+    return HasSubstr("\"trace_id\":\"" + std::string(32, 'a') + "\"");
+  }
+
   std::string Written() {
     log_.Stop();
     return output_.str();
@@ -51,24 +60,25 @@ class EventLogTest : public testing::Test {
 };
 
 TEST_F(EventLogTest, ATakeoverIsWritten) {
-  events_.OnTakeover(SecondAttempt());
+  events_.OnTakeover(SecondAttempt(), Trace());
   EXPECT_THAT(Written(),
               AllOf(HasSubstr("\"event\":\"takeover\""), HasSubstr("\"merchant\":\"acme\""),
                     HasSubstr("\"key\":\"order-1\""), HasSubstr("\"attempt_number\":2"),
                     HasSubstr("\"unknown_attempts\":1"), HasSubstr("\"fencing_token\":7"),
-                    HasSubstr("\"previous_ended\":\"lease_over\"")));
+                    HasSubstr("\"previous_ended\":\"lease_over\""), HasTrace()));
 }
 
 TEST_F(EventLogTest, ATakeoverTellsHowTheAttemptBeforeEnded) {
   Record record = SecondAttempt();
   record.previous_attempt->failure = Failure{Disposition::kUnknown, "", "", std::nullopt};
-  events_.OnTakeover(record);
-  EXPECT_THAT(Written(), HasSubstr("\"previous_ended\":\"failed_unknown\""));
+  events_.OnTakeover(record, {});
+  EXPECT_THAT(Written(), AllOf(HasSubstr("\"previous_ended\":\"failed_unknown\""),
+                               Not(HasSubstr("trace_id"))));
 }
 
 TEST_F(EventLogTest, AResumeIsWritten) {
-  events_.OnResume(SecondAttempt());
-  EXPECT_THAT(Written(), HasSubstr("\"event\":\"resume\""));
+  events_.OnResume(SecondAttempt(), Trace());
+  EXPECT_THAT(Written(), AllOf(HasSubstr("\"event\":\"resume\""), HasTrace()));
 }
 
 TEST_F(EventLogTest, ASweepIsWritten) {
@@ -96,13 +106,13 @@ TEST_F(EventLogTest, ARefusedOutcomeIsWrittenWithoutItsContent) {
   OwnerResult result;
   result.verdict = OwnerVerdict::kLeaseLost;
   result.record = std::make_shared<const Record>(SecondAttempt());
-  events_.OnRefusedOutcome(item, result);
+  events_.OnRefusedOutcome(item, result, Trace());
   EXPECT_THAT(
       Written(),
       AllOf(HasSubstr("\"event\":\"refused_outcome\""), HasSubstr("\"reason\":\"LEASE_LOST\""),
             HasSubstr("\"kind\":\"complete\""), HasSubstr("\"status_code\":201"),
             HasSubstr("\"response_id\":\"pay-1\""), HasSubstr("\"content_sha256\":\""),
-            HasSubstr("\"last_attempt_number\":2"), Not(HasSubstr("S3CR3T"))));
+            HasSubstr("\"last_attempt_number\":2"), HasTrace(), Not(HasSubstr("S3CR3T"))));
 }
 
 TEST_F(EventLogTest, ARefusedFailureOfNoRecordIsWritten) {
@@ -112,7 +122,7 @@ TEST_F(EventLogTest, ARefusedFailureOfNoRecordIsWritten) {
       Failure{Disposition::kUnknown, "S3CR3T", "S3CR3T", std::nullopt});
   OwnerResult result;
   result.verdict = OwnerVerdict::kRecordNotFound;
-  events_.OnRefusedOutcome(item, result);
+  events_.OnRefusedOutcome(item, result, {});
   EXPECT_THAT(Written(), AllOf(HasSubstr("\"reason\":\"RECORD_NOT_FOUND\""),
                                HasSubstr("\"kind\":\"fail\""), Not(HasSubstr("S3CR3T"))));
 }
@@ -125,12 +135,13 @@ TEST_F(EventLogTest, AnAnswerThatWasGivenUpIsWrittenWithoutItsContent) {
   OwnerItem item;
   item.key = {"acme", "order-1"};
   item.answer = std::make_shared<const Answer>(outcome);
-  events_.OnGivenUp(item, MakeFault(Fault::kCommitUnknown, "the answer was lost"));
-  EXPECT_THAT(Written(),
-              AllOf(HasSubstr("\"level\":\"error\""), HasSubstr("\"event\":\"given_up\""),
-                    HasSubstr("\"status_code\":201"), HasSubstr("\"response_id\":\"pay-1\""),
-                    HasSubstr("\"content_sha256\":\""), HasSubstr("\"effect_unknown\":true"),
-                    HasSubstr("\"detail\":\"the answer was lost\""), Not(HasSubstr("S3CR3T"))));
+  events_.OnGivenUp(item, MakeFault(Fault::kCommitUnknown, "the answer was lost"), Trace());
+  EXPECT_THAT(
+      Written(),
+      AllOf(HasSubstr("\"level\":\"error\""), HasSubstr("\"event\":\"given_up\""),
+            HasSubstr("\"status_code\":201"), HasSubstr("\"response_id\":\"pay-1\""),
+            HasSubstr("\"content_sha256\":\""), HasSubstr("\"effect_unknown\":true"),
+            HasSubstr("\"detail\":\"the answer was lost\""), HasTrace(), Not(HasSubstr("S3CR3T"))));
 }
 
 TEST_F(EventLogTest, AFailedMaintenanceStepIsAnOrdinaryLine) {

@@ -125,28 +125,35 @@ class Told {
 // Keeps what was reported. Thread-safe.
 class RecordedEvents : public EngineEvents {
  public:
-  void OnTakeover(const Record& record) override { Add("takeover", record.key); }
-  void OnResume(const Record& record) override { Add("resume", record.key); }
-  void OnRefusedOutcome(const OwnerItem& item, const OwnerResult&) override {
-    Add("refused", item.key);
+  void OnTakeover(const Record& record, const TraceId& trace) override {
+    Add("takeover", record.key, trace);
   }
-  void OnGivenUp(const OwnerItem& item, const absl::Status&) override { Add("given up", item.key); }
+  void OnResume(const Record& record, const TraceId& trace) override {
+    Add("resume", record.key, trace);
+  }
+  void OnRefusedOutcome(const OwnerItem& item, const OwnerResult&, const TraceId& trace) override {
+    Add("refused", item.key, trace);
+  }
+  void OnGivenUp(const OwnerItem& item, const absl::Status&, const TraceId& trace) override {
+    Add("given up", item.key, trace);
+  }
   void OnSwept(const SweptRecord& swept) override { Add("swept", swept.key); }
   void OnPurgedUnsettled(const SweptRecord& purged) override { Add("purged", purged.key); }
   void OnMaintenanceFailed(const absl::Status& status) override {
     Add("failed", {"", std::string(status.message())});
   }
 
-  // Each as "what key".
+  // Each as "what key", and " of trace" if its call had one.
   std::vector<std::string> Seen() {
     MutexLock lock(&mu_);
     return seen_;
   }
 
  private:
-  void Add(const char* what, const RecordKey& key) {
+  void Add(const char* what, const RecordKey& key, const TraceId& trace = {}) {
     MutexLock lock(&mu_);
     seen_.push_back(std::string(what) + " " + key.idempotency_key);
+    if (trace.is_set()) seen_.back() += " of " + std::string(trace.text());
   }
 
   Mutex mu_;
@@ -177,7 +184,10 @@ class EngineTest : public testing::Test {
 
   CallTerms Terms(absl::Duration wait = absl::ZeroDuration(),
                   absl::Duration deadline = absl::Hours(1)) {
-    return {.deadline = clock_.BootTime() + deadline, .wait = wait, .caller_left = nullptr};
+    return {.deadline = clock_.BootTime() + deadline,
+            .received = clock_.BootTime(),
+            .wait = wait,
+            .caller_left = nullptr};
   }
 
   Told<BeginResult> Begin(BeginItem item) { return Begin(std::move(item), Terms()); }

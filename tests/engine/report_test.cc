@@ -28,8 +28,34 @@ class ReportTest : public EngineTest {
     return result;
   }
 
+  void Report(Answers& answers, const BeginItem& item) {
+    BeginCall call(item, Terms(), [](absl::StatusOr<BeginResult>) {});
+    answers.Report(call, RunAgain(item));
+    call.answered = true;
+  }
+  CallTerms TermsOfTrace(char digit) {
+    CallTerms terms = Terms();
+    terms.trace.hex.fill(digit);
+    return terms;
+  }
+
   Admission admission_{1, 0, &metrics_};
 };
+
+TEST_F(ReportTest, WhatIsReportedNamesTheTraceOfItsCall) {
+  Start("a");
+  PassLease();
+  Begin(BeginOf("a", 2), TermsOfTrace('2'));
+  Step();
+  Owner(CompleteOf("a", 1), TermsOfTrace('1'));
+  Step();
+  PassLease();
+  Begin(BeginOf("a", 2), TermsOfTrace('3'));
+  Step();
+  EXPECT_THAT(events_.Seen(), ElementsAre("takeover a of " + std::string(32, '2'),
+                                          "refused a of " + std::string(32, '1'),
+                                          "resume a of " + std::string(32, '3')));
+}
 
 TEST_F(ReportTest, EveryBeginVerdictIsCounted) {
   Start("a");
@@ -207,7 +233,7 @@ TEST_F(ReportTest, TakeoverWhoseCommitAnswerWasLostIsReported) {
   PassLease();
   Start("a", 2);
   Answers answers(&admission_, &clock_, &metrics_, &events_);
-  answers.Report(RunAgain(BeginOf("a", 2)));
+  Report(answers, BeginOf("a", 2));
   EXPECT_THAT(events_.Seen(), ElementsAre("takeover a", "takeover a"));
   EXPECT_EQ(Count(Metric::kTakeover), 2);
 }
@@ -218,7 +244,7 @@ TEST_F(ReportTest, ResumeWhoseCommitAnswerWasLostIsReported) {
   Begin(BeginOf("a", 1));
   Step();
   Answers answers(&admission_, &clock_, &metrics_, &events_);
-  answers.Report(RunAgain(BeginOf("a", 1)));
+  Report(answers, BeginOf("a", 1));
   EXPECT_THAT(events_.Seen(), ElementsAre("resume a", "resume a"));
   EXPECT_EQ(Count(Metric::kResume), 2);
 }
@@ -226,7 +252,7 @@ TEST_F(ReportTest, ResumeWhoseCommitAnswerWasLostIsReported) {
 TEST_F(ReportTest, StartWhoseCommitAnswerWasLostIsNoTakeover) {
   Start("a");
   Answers answers(&admission_, &clock_, &metrics_, &events_);
-  answers.Report(RunAgain(BeginOf("a", 1)));
+  Report(answers, BeginOf("a", 1));
   EXPECT_THAT(events_.Seen(), IsEmpty());
 }
 

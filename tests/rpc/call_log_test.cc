@@ -32,7 +32,7 @@ class CallLogTest : public testing::Test {
   void Replay(const std::string& key) {
     Record record;
     record.key = {"acme", key};
-    calls_.OnReplay(absl::StrCat("id-of-", key), record);
+    calls_.OnReplay(absl::StrCat("id-of-", key), record, trace_);
   }
 
   std::vector<std::string> Lines() {
@@ -44,6 +44,7 @@ class CallLogTest : public testing::Test {
   std::ostringstream output_;
   Log log_;
   CallLog calls_;
+  TraceId trace_;
 };
 
 TEST_F(CallLogTest, WritesTheFirstReplayOfARecord) {
@@ -91,11 +92,11 @@ TEST_F(CallLogTest, CounterThatIsHeldCountsOnAfterItsRecordWasForgotten) {
   Record record;
   record.key = {"acme", "a"};
   std::shared_ptr<ReplayCounter> counter = calls_.CounterOf("id-of-a", record);
-  counter->Count();
-  counter->Count();
+  counter->Count(trace_);
+  counter->Count(trace_);
   Replay("b");
   Replay("c");  // the third: "a" is forgotten
-  counter->Count();
+  counter->Count(trace_);
   counter.reset();
   EXPECT_THAT(Lines(), ElementsAre(AllOf(HasSubstr("\"key\":\"a\""), HasSubstr("\"count\":1}")),
                                    HasSubstr("\"key\":\"b\""), HasSubstr("\"key\":\"c\""),
@@ -107,7 +108,7 @@ TEST_F(CallLogTest, CounterAndCallsOfOneRecordShareItsLines) {
   record.key = {"acme", "a"};
   const std::shared_ptr<ReplayCounter> counter = calls_.CounterOf("id-of-a", record);
   Replay("a");
-  counter->Count();
+  counter->Count(trace_);
   Replay("a");
   calls_.FlushReplays();
   EXPECT_THAT(Lines(), ElementsAre(HasSubstr("\"count\":1}"), HasSubstr("\"count\":2}")));
@@ -120,7 +121,7 @@ TEST_F(CallLogTest, ManyThreadsReplaysAreAllCounted) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      for (int n = 0; n < 1000; ++n) counter->Count();
+      for (int n = 0; n < 1000; ++n) counter->Count(trace_);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -135,9 +136,9 @@ TEST_F(CallLogTest, ManyThreadsReplaysAreAllCounted) {
 }
 
 TEST_F(CallLogTest, WritesCallsAtDebugOnly) {
-  calls_.OnAnswered("Begin", {"acme", "a"}, "OK", "", absl::Milliseconds(1));
+  calls_.OnAnswered("Begin", {"acme", "a"}, "OK", "", absl::Milliseconds(1), trace_);
   log_.SetLevel(LogLevel::kDebug);
-  calls_.OnAnswered("Lookup", {"acme", "a"}, "OK", "", absl::Milliseconds(1));
+  calls_.OnAnswered("Lookup", {"acme", "a"}, "OK", "", absl::Milliseconds(1), trace_);
   EXPECT_THAT(Lines(), ElementsAre(AllOf(HasSubstr("\"method\":\"Lookup\""),
                                          HasSubstr("\"took_us\":1000"))));
 }
@@ -147,7 +148,7 @@ TEST_F(CallLogTest, WritesAKeyConflictWhateverTheLevel) {
   Record record;
   record.key = {"acme", "a"};
   record.operation = "POST /orders";
-  calls_.OnKeyReused("id-of-a", "POST /refunds", record);
+  calls_.OnKeyReused("id-of-a", "POST /refunds", record, trace_);
   EXPECT_THAT(Lines(), ElementsAre(AllOf(HasSubstr("\"event\":\"key_reused\""),
                                          HasSubstr("\"stored_operation\":\"POST /orders\""),
                                          HasSubstr("\"given_operation\":\"POST /refunds\""))));

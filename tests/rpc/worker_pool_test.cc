@@ -62,5 +62,24 @@ TEST(WorkerPool, RefusesBytesItHasNoRoomFor) {
   hold.may_go = true;
 }
 
+TEST(WorkerPool, CountsWhatWaits) {
+  Metrics metrics;
+  Hold hold;
+  {
+    WorkerPool pool(1, 10, 100, &metrics);
+    WorkerPool::Task holding = hold.Task();
+    ASSERT_TRUE(pool.TryRun(holding, 5));
+    ASSERT_TRUE(Eventually([&] { return hold.is_held.load(); }));
+    EXPECT_EQ(metrics.Value(Metric::kWorkerQueuedItems), 0);
+    WorkerPool::Task waiting = [] {};
+    ASSERT_TRUE(pool.TryRun(waiting, 7));
+    EXPECT_EQ(metrics.Value(Metric::kWorkerQueuedItems), 1);
+    EXPECT_EQ(metrics.Value(Metric::kWorkerQueuedBytes), 7);
+    hold.may_go = true;
+  }
+  EXPECT_EQ(metrics.Value(Metric::kWorkerQueuedItems), 0);
+  EXPECT_EQ(metrics.Value(Metric::kWorkerQueuedBytes), 0);
+}
+
 }  // namespace
 }  // namespace idempotency
