@@ -26,7 +26,7 @@ ExitCode Run(const CommandLine& line) {
     }
     case Command::kDev: {
       StopSignal stop;
-      return RunDev(line.settings, line.dev, &stop);
+      return RunDev(line.settings, line.effective, line.dev, &stop);
     }
     case Command::kMigrateUp:
       return RunMigrateUp(line.settings, line.migrate);

@@ -12,9 +12,26 @@ constexpr absl::Duration kInterval = absl::Seconds(1);
 
 }  // namespace
 
-HealthLoop::HealthLoop(std::unique_ptr<Store> store, std::function<void(bool)> set_serving,
+CheckedParts PartsOf(const absl::Status& checked, absl::string_view profile) {
+  const ReadinessPart durable = {true, std::string(profile)};
+  const ReadinessPart well = {true, ""};
+  const ReadinessPart unknown = {false, "not checked"};
+  if (checked.ok()) return {well, well, durable};
+  const ReadinessPart failed = {false, std::string(checked.message())};
+  switch (FaultOf(checked)) {
+    case Fault::kSchemaIncompatible:
+      return {well, failed, unknown};
+    case Fault::kNotDurable:
+      return {well, well, failed};
+    default:
+      // The message may name hosts and tables: it is in the log.
+      return {{false, "does not answer, or takes no writes; see the log"}, unknown, unknown};
+  }
+}
+
+HealthLoop::HealthLoop(std::unique_ptr<Store> store, std::function<void(const absl::Status&)> tell,
                        Log* log)
-    : set_serving_(std::move(set_serving)), log_(log), store_(std::move(store)) {}
+    : tell_(std::move(tell)), log_(log), store_(std::move(store)) {}
 
 HealthLoop::~HealthLoop() {
   {
@@ -32,7 +49,7 @@ void HealthLoop::Start() {
 
 void HealthLoop::Step() {
   const absl::Status status = store_->Check();
-  set_serving_(status.ok());
+  tell_(status);
   if (was_serving_ == status.ok()) return;
   was_serving_ = status.ok();
   if (status.ok()) {

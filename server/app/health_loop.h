@@ -8,16 +8,23 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "server/base/log.h"
 #include "server/base/mutex.h"
+#include "server/ops/readiness.h"
 #include "server/store/store.h"
 
 namespace idempotency {
 
+// The parts of a check's result, as /readyz shows them. `profile` is the durability that is
+// promised. What could not be looked at is not ok.
+CheckedParts PartsOf(const absl::Status& checked, absl::string_view profile);
+
 class HealthLoop {
  public:
-  // `set_serving` is called after every check, from the loop's thread. `log` must outlive the loop.
-  HealthLoop(std::unique_ptr<Store> store, std::function<void(bool)> set_serving, Log* log);
+  // `tell` is called with what Store::Check said after every check, from the loop's thread. `log`
+  // must outlive the loop.
+  HealthLoop(std::unique_ptr<Store> store, std::function<void(const absl::Status&)> tell, Log* log);
   // Ends the thread.
   ~HealthLoop();
   HealthLoop(const HealthLoop&) = delete;
@@ -32,7 +39,7 @@ class HealthLoop {
  private:
   void Run();
 
-  const std::function<void(bool)> set_serving_;
+  const std::function<void(const absl::Status&)> tell_;
   Log* const log_;
   // Owned by the thread once it runs.
   const std::unique_ptr<Store> store_;

@@ -2,10 +2,13 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/base/status_macros.h"
+#include "server/base/version.h"
 #include "server/record/limit.h"
 #include "server/store/postgres/postgres_store.h"
+#include "server/store/postgres/sql.h"
 
 namespace idempotency {
 namespace {
@@ -18,6 +21,33 @@ constexpr size_t kMaxQueuedPayloads = 32;
 constexpr size_t kMaxQueuedPayloadBytes = 32 * kMiB;
 // Every call has been answered by then; this is for the answers' way out.
 constexpr absl::Duration kShutdownGrace = absl::Seconds(5);
+
+// What is promised when nothing is said.
+constexpr char kLocalProfile[] = "local";
+// With kOpsAuto: the address, and what is taken in its place when another process has it.
+constexpr char kUsualOpsAddress[] = "127.0.0.1:9464";
+constexpr char kAnyOpsAddress[] = "127.0.0.1:0";
+
+absl::StatusOr<std::unique_ptr<OpsServer>> StartOps(const std::string& listen,
+                                                    const std::vector<EffectiveSetting>& effective,
+                                                    Metrics* metrics, Readiness* readiness) {
+  OpsOptions options;
+  options.address = listen == kOpsAuto ? kUsualOpsAddress : listen;
+  options.build = {std::string(Version()), std::string(Commit())};
+  options.oldest_schema = kOldestSchema;
+  options.newest_schema = kNewestSchema;
+  for (const EffectiveSetting& setting : effective) {
+    options.settings.push_back({setting.name, setting.value, setting.source});
+  }
+  auto started = OpsServer::Start(options, metrics, readiness);
+  if (listen == kOpsAuto && absl::IsUnavailable(started.status())) {
+    options.address = kAnyOpsAddress;
+    started = OpsServer::Start(options, metrics, readiness);
+  }
+  if (started.ok()) return started;
+  return absl::Status(started.status().code(),
+                      absl::StrCat("ops.listen: ", started.status().message()));
+}
 
 }  // namespace
 
@@ -33,21 +63,30 @@ StoreFactory MakeStores(const Settings& settings, Metrics* metrics) {
   return MakePostgresStoreFactory(std::move(options), metrics);
 }
 
-absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(const Settings& settings,
-                                                        const StoreFactory& stores,
-                                                        Metrics* metrics, Log* log) {
+absl::StatusOr<std::unique_ptr<Replica>> Replica::Start(
+    const Settings& settings, const StoreFactory& stores, Metrics* metrics, Log* log,
+    const std::vector<EffectiveSetting>& effective) {
   std::unique_ptr<Replica> replica(new Replica(settings, stores, metrics, log));
   replica->clock_watch_ =
       std::make_unique<ClockWatch>(stores(), settings.engine.policy, SystemClock(), metrics, log);
   replica->clock_watch_->Start();
+  if (settings.ops_listen != kOpsOff) {
+    ASSIGN_OR_RETURN(replica->ops_,
+                     StartOps(settings.ops_listen, effective, metrics, &replica->readiness_));
+    log->Info("ops_listening",
+              {{"address", replica->ops_->address()}, {"port", replica->ops_->port()}});
+  }
   ASSIGN_OR_RETURN(replica->server_, Server::Start(settings.listen, &replica->service_));
   Server* const server = replica->server_.get();
+  Readiness* const readiness = &replica->readiness_;
+  const std::string profile = settings.durability.empty() ? kLocalProfile : settings.durability;
   std::unique_ptr<Store> checked = stores();
-  const auto after_check = [server, engine = replica->engine_.get(),
-                            store = checked.get()](bool serving) {
+  const auto after_check = [server, readiness, profile, engine = replica->engine_.get(),
+                            store = checked.get()](const absl::Status& found) {
     // A replica that answers from memory alone would otherwise not see a promotion.
     if (const auto identity = store->Identity()) engine->ObserveDatabase(*identity);
-    server->SetServing(serving);
+    server->SetServing(found.ok());
+    readiness->SetChecked(PartsOf(found, profile));
   };
   replica->health_ = std::make_unique<HealthLoop>(std::move(checked), after_check, log);
   replica->health_->Start();
@@ -59,7 +98,8 @@ Replica::Replica(const Settings& settings, const StoreFactory& stores, Metrics* 
     : log_(log),
       events_(log),
       engine_(MakeEngine(settings.engine, stores, SystemClock(), metrics, &events_)),
-      workers_(kWorkers, kMaxQueuedPayloads, kMaxQueuedPayloadBytes),
+      readiness_(SystemClock()),
+      workers_(kWorkers, kMaxQueuedPayloads, kMaxQueuedPayloadBytes, metrics),
       calls_(log, SystemClock()),
       service_(settings.bounds, settings.engine.policy,
                ServiceParts{.engine = engine_.get(),
@@ -76,6 +116,7 @@ void Replica::Stop(absl::Duration drain_delay) {
   if (is_stopped_ || server_ == nullptr) return;
   is_stopped_ = true;
   log_->Info("draining", {{"delay_ms", absl::ToInt64Milliseconds(drain_delay)}});
+  readiness_.SetDraining();
   server_->StopServing();
   absl::SleepFor(drain_delay);
   engine_->Drain();
@@ -83,6 +124,8 @@ void Replica::Stop(absl::Duration drain_delay) {
   health_.reset();
   clock_watch_.reset();
   calls_.FlushReplays();
+  // Until here probes were told that this replica lives and drains.
+  if (ops_ != nullptr) ops_->Stop();
   log_->Info("stopped");
 }
 

@@ -17,6 +17,7 @@
 #include "server/base/log.h"
 #include "server/base/metrics.h"
 #include "server/base/status_macros.h"
+#include "server/base/version.h"
 #include "server/record/record_id.h"
 #include "server/store/postgres/migrate.h"
 
@@ -33,23 +34,28 @@ void LogSettings(const std::vector<EffectiveSetting>& effective, Log* log) {
 }
 
 // The address asked for; if nobody asked for one and the usual one is taken, a free port.
-absl::StatusOr<std::unique_ptr<Replica>> StartDevReplica(Settings settings, const DevSettings& dev,
-                                                         Metrics* metrics, Log* log) {
+absl::StatusOr<std::unique_ptr<Replica>> StartDevReplica(
+    Settings settings, const std::vector<EffectiveSetting>& effective, const DevSettings& dev,
+    Metrics* metrics, Log* log) {
   const StoreFactory stores = MakeStores(settings, metrics);
-  absl::StatusOr<std::unique_ptr<Replica>> replica = Replica::Start(settings, stores, metrics, log);
+  absl::StatusOr<std::unique_ptr<Replica>> replica =
+      Replica::Start(settings, stores, metrics, log, effective);
   if (replica.ok() || dev.is_listen_given || !absl::IsUnavailable(replica.status())) {
     return replica;
   }
   settings.listen = "127.0.0.1:0";
-  return Replica::Start(settings, stores, metrics, log);
+  return Replica::Start(settings, stores, metrics, log, effective);
 }
 
 void PrintDevLines(const Replica& replica, const PrivatePostgres& postgres, bool ephemeral) {
   std::cout << "\nidempotencyd is listening on " << replica.address()
             << ", for this machine only and without authentication.\n"
             << (ephemeral ? "Its data is gone when it stops" : "Its data stays in ")
-            << (ephemeral ? "" : postgres.directory()) << ". Stop it with Ctrl-C.\n"
-            << "\nIn another terminal, line by line:\n";
+            << (ephemeral ? "" : postgres.directory()) << ". Stop it with Ctrl-C.\n";
+  if (!replica.ops_address().empty()) {
+    std::cout << "Probes and metrics: http://" << replica.ops_address() << "/\n";
+  }
+  std::cout << "\nIn another terminal, line by line:\n";
   // Set by ./dev when the only grpcurl is the one that it installed in the clone.
   if (const char* const grpcurl = std::getenv("IDEMPOTENCY_GRPCURL"); grpcurl != nullptr) {
     const std::string directory = std::filesystem::path(grpcurl).parent_path().string();
@@ -63,11 +69,13 @@ void PrintDevLines(const Replica& replica, const PrivatePostgres& postgres, bool
   std::cout << std::endl;
 }
 
-absl::Status ServeDev(Settings settings, const DevSettings& dev, PrivatePostgres& postgres,
-                      StopSignal* stop, Metrics* metrics, Log* log) {
+absl::Status ServeDev(Settings settings, const std::vector<EffectiveSetting>& effective,
+                      const DevSettings& dev, PrivatePostgres& postgres, StopSignal* stop,
+                      Metrics* metrics, Log* log) {
   settings.database_url = postgres.ConnectionString();
   RETURN_IF_ERROR(Migrate(settings.database_url));
-  ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica, StartDevReplica(settings, dev, metrics, log));
+  ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
+                   StartDevReplica(settings, effective, dev, metrics, log));
   if (!stop->Arrived()) PrintDevLines(*replica, postgres, dev.ephemeral);
   stop->Wait();
   replica->Stop(settings.drain_delay);
@@ -81,21 +89,23 @@ ExitCode RunServe(const Settings& settings, const std::vector<EffectiveSetting>&
   Metrics metrics;
   Log log({.level = settings.log_level, .metrics = &metrics});
   const StopSignal::LastWords last_words(stop, [&log] { log.Stop(); });
-  log.Info("starting", {{"version", IDEMPOTENCY_VERSION}, {"durability", settings.durability}});
+  log.Info("starting",
+           {{"version", Version()}, {"commit", Commit()}, {"durability", settings.durability}});
   LogSettings(effective, &log);
   // There is no other way yet: without --insecure the options are refused.
   log.Warn("insecure", {{"detail",
                          "no authentication and no encryption: whoever reaches the port may do "
                          "everything, for every merchant"}});
   absl::StatusOr<std::unique_ptr<Replica>> replica =
-      Replica::Start(settings, MakeStores(settings, &metrics), &metrics, &log);
+      Replica::Start(settings, MakeStores(settings, &metrics), &metrics, &log, effective);
   if (!replica.ok()) return Fail(replica.status());
   stop->Wait();
   (*replica)->Stop(settings.drain_delay);
   return ExitCode::kOk;
 }
 
-ExitCode RunDev(Settings settings, const DevSettings& dev, StopSignal* stop) {
+ExitCode RunDev(Settings settings, const std::vector<EffectiveSetting>& effective,
+                const DevSettings& dev, StopSignal* stop) {
   Metrics metrics;
   Log log({.level = settings.log_level, .metrics = &metrics});
   const StopSignal::LastWords last_words(stop, [&log] { log.Stop(); });
@@ -105,7 +115,8 @@ ExitCode RunDev(Settings settings, const DevSettings& dev, StopSignal* stop) {
   options.ephemeral = dev.ephemeral;
   absl::StatusOr<std::unique_ptr<PrivatePostgres>> postgres = PrivatePostgres::Start(options);
   if (!postgres.ok()) return Fail(postgres.status());
-  const absl::Status served = ServeDev(std::move(settings), dev, **postgres, stop, &metrics, &log);
+  const absl::Status served =
+      ServeDev(std::move(settings), effective, dev, **postgres, stop, &metrics, &log);
   const absl::Status stopped = (*postgres)->Stop();
   if (!served.ok()) return Fail(served);
   if (!stopped.ok()) return Fail(stopped);
@@ -126,6 +137,6 @@ ExitCode RunConfigValidate() { return Print("The configuration is valid.\n"); }
 
 ExitCode RunConfigDocs() { return Print(ConfigurationPage()); }
 
-ExitCode RunVersion() { return Print(absl::StrCat("idempotencyd ", IDEMPOTENCY_VERSION, "\n")); }
+ExitCode RunVersion() { return Print(absl::StrCat("idempotencyd ", Version(), "\n")); }
 
 }  // namespace idempotency

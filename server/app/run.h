@@ -18,7 +18,8 @@ ExitCode RunServe(const Settings& settings, const std::vector<EffectiveSetting>&
                   StopSignal* stop);
 
 // Runs a replica on a private PostgreSQL until a stop signal, and prints lines to paste to stdout.
-ExitCode RunDev(Settings settings, const DevSettings& dev, StopSignal* stop);
+ExitCode RunDev(Settings settings, const std::vector<EffectiveSetting>& effective,
+                const DevSettings& dev, StopSignal* stop);
 
 // Asks whether the replica serves.
 ExitCode RunHealthcheck(const HealthcheckArguments& arguments);

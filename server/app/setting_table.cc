@@ -11,6 +11,11 @@ namespace {
 
 constexpr absl::Duration kDay = absl::Hours(24);
 
+absl::Status CheckOpsAddress(absl::string_view text) {
+  if (text == kOpsAuto || text == kOpsOff || CheckAddress(text).ok()) return absl::OkStatus();
+  return absl::InvalidArgumentError("must be host:port such as 0.0.0.0:9464, auto, or off");
+}
+
 void AddProcessSettings(Settings* settings, std::vector<SettingRow>* table) {
   table->push_back(Text(kConfigSetting, &settings->config_file,
                         "path of a configuration file in TOML, 1 MiB at most"));
@@ -21,6 +26,13 @@ void AddProcessSettings(Settings* settings, std::vector<SettingRow>* table) {
       Text(kListenSetting, &settings->listen, "host:port to listen on; port 0 is a free one"));
   table->back().check = CheckAddress;
   table->back().commands = kServingCommands | kHealthcheckCommand;
+
+  table->push_back(Text("ops.listen", &settings->ops_listen,
+                        "host:port of probes and metrics, port 0 is a free one, or off; auto is "
+                        "127.0.0.1:9464, or a free port while another process has that. On "
+                        "Kubernetes: 0.0.0.0:9464. It is plain HTTP and shows settings: keep it "
+                        "inside"));
+  table->back().check = CheckOpsAddress;
 
   SettingRow url =
       Text(kDatabaseUrlSetting, &settings->database_url,

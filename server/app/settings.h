@@ -18,9 +18,16 @@ struct StoreTimers {
   absl::Duration commit = absl::Seconds(5);     // and then for its commit
 };
 
+// The operations port on its usual address, or on a free port of this machine when that is taken.
+inline constexpr char kOpsAuto[] = "auto";
+// No operations port.
+inline constexpr char kOpsOff[] = "off";
+
 struct Settings {
   // host:port; port 0 is a free one.
   std::string listen = "127.0.0.1:50051";
+  // Of the operations port: host:port, kOpsAuto or kOpsOff.
+  std::string ops_listen = kOpsAuto;
   // libpq's URI or keyword=value pairs. Empty: libpq's own variables name the database. May hold a
   // password: never logged.
   std::string database_url;

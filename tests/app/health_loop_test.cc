@@ -40,8 +40,8 @@ class HealthLoopTest : public testing::Test {
 TEST_F(HealthLoopTest, SaysWhatTheStoreSays) {
   std::vector<bool> said;
   HealthLoop loop(
-      std::make_unique<ModelStore>(&database_), [&](bool serving) { said.push_back(serving); },
-      &log_);
+      std::make_unique<ModelStore>(&database_),
+      [&](const absl::Status& status) { said.push_back(status.ok()); }, &log_);
   loop.Step();
   database_.SetCheck(MakeFault(Fault::kStoreUnavailable, "away"));
   loop.Step();
@@ -54,7 +54,7 @@ TEST_F(HealthLoopTest, SaysWhatTheStoreSays) {
 
 TEST_F(HealthLoopTest, LogsChangesOnly) {
   HealthLoop loop(
-      std::make_unique<ModelStore>(&database_), [](bool) {}, &log_);
+      std::make_unique<ModelStore>(&database_), [](const absl::Status&) {}, &log_);
   database_.SetCheck(MakeFault(Fault::kStoreUnavailable, "away"));
   for (int i = 0; i < 5; ++i) loop.Step();
   const std::string written = Written();
@@ -66,9 +66,39 @@ TEST_F(HealthLoopTest, LogsChangesOnly) {
 TEST_F(HealthLoopTest, ChecksByItselfOnceStarted) {
   std::atomic<int> checks{0};
   HealthLoop loop(
-      std::make_unique<ModelStore>(&database_), [&](bool) { ++checks; }, &log_);
+      std::make_unique<ModelStore>(&database_), [&](const absl::Status&) { ++checks; }, &log_);
   loop.Start();
   EXPECT_TRUE(Eventually([&] { return checks >= 2; }));
+}
+
+// "+" and "-" of database, schema and durability.
+std::string Marks(const absl::Status& checked) {
+  const CheckedParts parts = PartsOf(checked, "local");
+  std::string marks;
+  for (const ReadinessPart& part : {parts.database, parts.schema, parts.durability}) {
+    marks += part.is_ok ? '+' : '-';
+  }
+  return marks;
+}
+
+TEST(PartsOf, EachFaultIsItsPartsAlone) {
+  EXPECT_EQ(Marks(absl::OkStatus()), "+++");
+  EXPECT_EQ(Marks(MakeFault(Fault::kSchemaIncompatible, "")), "+--");
+  EXPECT_EQ(Marks(MakeFault(Fault::kNotDurable, "")), "++-");
+  EXPECT_EQ(Marks(MakeFault(Fault::kStoreUnavailable, "")), "---");
+  EXPECT_EQ(Marks(MakeFault(Fault::kInternal, "")), "---");
+  EXPECT_EQ(Marks(absl::UnknownError("")), "---");
+}
+
+TEST(PartsOf, ShowsWhatOperatorsMaySeeAndNothingElse) {
+  EXPECT_EQ(PartsOf(absl::OkStatus(), "local").durability.detail, "local");
+  EXPECT_EQ(PartsOf(MakeFault(Fault::kSchemaIncompatible, "version 9"), "").schema.detail,
+            "version 9");
+  EXPECT_EQ(PartsOf(MakeFault(Fault::kNotDurable, "a setting"), "").durability.detail, "a setting");
+  const CheckedParts away = PartsOf(MakeFault(Fault::kStoreUnavailable, "host db.internal"), "");
+  for (const ReadinessPart& part : {away.database, away.schema, away.durability}) {
+    EXPECT_THAT(part.detail, testing::Not(HasSubstr("db.internal")));
+  }
 }
 
 }  // namespace

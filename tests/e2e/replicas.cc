@@ -37,6 +37,7 @@ MigratedDatabase::MigratedDatabase() : database_(TemplateDatabase()) {}
 Settings TestSettings(const std::string& conninfo) {
   Settings settings;
   settings.listen = "127.0.0.1:0";
+  settings.ops_listen = "127.0.0.1:0";
   settings.database_url = conninfo;
   settings.bounds.lease.shortest = absl::Milliseconds(100);
   settings.bounds.ttl.shortest = absl::Seconds(1);

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/check.h"
 #include "tests/util/eventually.h"
@@ -73,6 +74,16 @@ std::string ServiceProcess::AwaitAddress() {
   return address;
 }
 
+int ServiceProcess::AwaitOpsPort() {
+  std::string address;
+  (void)Eventually([&] {
+    address = Quoted(Log(), "\"event\":\"ops_listening\",\"address\":\"");
+    return !address.empty() || !process_->Running();
+  });
+  int port = 0;
+  return absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port) ? port : 0;
+}
+
 void ServiceProcess::KillHard() {
   process_->Signal(SIGKILL);
   (void)AwaitEnd();
@@ -89,6 +100,7 @@ std::vector<std::string> ServeArguments(const std::string& conninfo,
                                         "--durability=local",
                                         absl::StrCat("--database-url=", conninfo),
                                         "--listen=127.0.0.1:0",
+                                        "--ops-listen=127.0.0.1:0",
                                         "--drain-delay=0",
                                         "--unsafe-test-bounds",
                                         "--lease-min-duration=100ms",

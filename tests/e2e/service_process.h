@@ -25,6 +25,9 @@ class ServiceProcess {
   // process ended, or said nothing in time.
   std::string AwaitAddress();
 
+  // The port on which it says that probes and metrics are, as AwaitAddress; 0: none.
+  int AwaitOpsPort();
+
   pid_t pid() const { return process_->pid(); }
   void Signal(int signal) { process_->Signal(signal); }
   // kill -9, and waits until it is gone.
