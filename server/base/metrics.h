@@ -55,11 +55,21 @@ namespace idempotency {
   X(kSweepWalks,           "idempotency_sweep_walks_total",             "sweeps that went over the whole table")       \
   X(kMaintenanceFailed,    "idempotency_maintenance_failed_total",      "sweep and purge steps that failed")           \
   X(kOverloaded,           "idempotency_overloaded_total",              "calls refused: a queue or cap is full")       \
+  X(kCallsRefused,         "idempotency_calls_refused_total",           "calls refused: too many in flight")           \
+  X(kQueueFullOfItems,     "idempotency_queue_full_of_items_total",     "calls refused: the queue is full of calls")   \
+  X(kQueueFullOfBytes,     "idempotency_queue_full_of_bytes_total",     "calls refused: the queue is full of bytes")   \
+  X(kQueueShed,            "idempotency_queue_shed_total",              "queued calls refused in favour of others")    \
+  X(kPayloadsRefused,      "idempotency_payload_queue_refused_total",   "large payloads refused: their queue is full") \
+  X(kMerchantRateLimited,  "idempotency_merchant_rate_limited_total",   "Begins and Lookups over a merchant's rate")   \
+  X(kMerchantCallsRefused, "idempotency_merchant_calls_refused_total",  "the same, over a merchant's calls in flight") \
+  X(kMerchantBucketForgotten, "idempotency_merchant_bucket_forgotten_total", "full buckets given to another merchant") \
+  X(kMerchantBucketShared, "idempotency_merchant_bucket_shared_total",  "calls counted in a bucket that is shared")    \
   X(kDraining,             "idempotency_draining_total",                "calls refused while shutting down")           \
   X(kExpiredInQueue,       "idempotency_expired_in_queue_total",        "calls dropped before SQL: deadline passed")   \
   X(kLeftInQueue,          "idempotency_left_in_queue_total",           "calls dropped before SQL: caller left")       \
   X(kBatches,              "idempotency_batch_total",                   "batches sent to the database")                \
   X(kBatchItems,           "idempotency_batch_items_total",             "items in those batches")                      \
+  X(kAnswersHeldBack,      "idempotency_batch_held_back_total",         "items left to the next batch: large answers") \
   X(kCoalesced,            "idempotency_batch_coalesced_total",         "Begins answered from another one's row")      \
   X(kSlowLane,             "idempotency_slow_lane_total",               "items moved to the slow lane: row locked")    \
   X(kSlowLaneFull,         "idempotency_slow_lane_full_total",          "items that found the slow lane full")         \
@@ -103,8 +113,9 @@ namespace idempotency {
   X(kExpiryPaused,         "idempotency_expiry_paused",                 "1 while nothing expires: the clock jumped")   \
   X(kTokenOffset,          "idempotency_fencing_token_offset_seconds",  "what fencing tokens are ahead of the clock")  \
   X(kCallsInFlight,        "idempotency_calls_in_flight",               "calls accepted and not answered")             \
-  X(kWorkerQueuedItems,    "idempotency_worker_queue_items",            "large payloads that wait for a worker")       \
-  X(kWorkerQueuedBytes,    "idempotency_worker_queue_bytes",            "bytes held by large payloads that wait")      \
+  X(kMerchantBuckets,      "idempotency_merchant_buckets",              "merchants with limits of their own now")      \
+  X(kQueuedPayloads,       "idempotency_payload_queue_items",           "large payloads that wait for a worker")       \
+  X(kQueuedPayloadBytes,   "idempotency_payload_queue_bytes",           "bytes held by those calls")                   \
   X(kRecordsInProgress,    "idempotency_records_in_progress",           "records in progress, as the last sweep saw them")\
   X(kRecordsLeaseOver,     "idempotency_records_lease_over",            "of those in progress: their lease is over")   \
   X(kRecordsAbandoned,     "idempotency_records_abandoned",             "records swept or failed UNKNOWN, as the last sweep saw them")\

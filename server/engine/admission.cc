@@ -21,7 +21,10 @@ Admission::Admission(size_t calls_max, size_t waits_max, Metrics* metrics)
     : calls_max_(calls_max), waits_max_(std::min(waits_max, calls_max / 2)), metrics_(metrics) {}
 
 bool Admission::EnterCall(Room room) {
-  if (!AddBelow(calls_, LimitOf(room, calls_max_))) return false;
+  if (!AddBelow(calls_, LimitOf(room, calls_max_))) {
+    metrics_->Add(Metric::kCallsRefused);
+    return false;
+  }
   metrics_->Add(Metric::kCallsInFlight);
   return true;
 }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "absl/hash/hash.h"
 #include "server/base/check.h"
+#include "server/record/fault.h"
 #include "server/record/limit.h"
 
 namespace idempotency {
@@ -86,11 +88,30 @@ void BatchingEngine::Enter(std::unique_ptr<Call> call, Room room) {
   if (!admission_.EnterCall(room)) {
     return answers_.Refuse(std::move(call), Fault::kOverloaded);
   }
-  const LaneQueue::PushResult result = queues_.Of(call->hash).Push(call);
+  LaneQueue& queue = queues_.Of(call->hash);
+  LaneQueue::PushResult result = LaneQueue::PushResult::kAccepted;
+  if constexpr (std::is_same_v<Call, OwnerCall>) {
+    result = queue.Push(call);
+  } else {
+    ShedCalls shed;
+    result = queue.Push(call, &shed);
+    Overload(std::move(shed));
+  }
   if (result == LaneQueue::PushResult::kAccepted) return;
   admission_.LeaveCall();
   answers_.Refuse(std::move(call), result == LaneQueue::PushResult::kDraining ? Fault::kDraining
                                                                               : Fault::kOverloaded);
+}
+
+void BatchingEngine::Overload(ShedCalls shed) {
+  const auto answer = [this](auto& calls) {
+    for (auto& call : calls) {
+      metrics_->Add(Metric::kQueueShed);
+      answers_.Give(std::move(call), MakeFault(Fault::kOverloaded, "others had to have room"));
+    }
+  };
+  answer(shed.begins);
+  answer(shed.lookups);
 }
 
 void BatchingEngine::Step() {

@@ -53,6 +53,8 @@ class BatchingEngine final : public Engine {
  private:
   template <typename Call>
   void Enter(std::unique_ptr<Call> call, Room room);
+  // Answers what had to make room.
+  void Overload(ShedCalls shed);
   void DrainOnce();
 
   Clock* const clock_;

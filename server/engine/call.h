@@ -54,6 +54,9 @@ struct BeginCall : CallBase {
 
   BeginItem item;
   BeginDone done;
+  // Its neighbours in the queue of its merchant (fair_calls.h).
+  BeginCall* ahead = nullptr;
+  BeginCall* behind = nullptr;
   // On Clock::BootTime's scale: until then the call may be parked. In the past: answer at once.
   absl::Duration wait_ends_at = -absl::InfiniteDuration();
   // What a call that waits was told last, and when (no earlier than the reading).
@@ -98,6 +101,9 @@ struct LookupCall : CallBase {
 
   LookupItem item;
   LookupDone done;
+  // Its neighbours in the queue of its merchant (fair_calls.h).
+  LookupCall* ahead = nullptr;
+  LookupCall* behind = nullptr;
 };
 
 }  // namespace idempotency

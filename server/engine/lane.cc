@@ -1,5 +1,4 @@
-#include "server/engine/lane.h"
-
+#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <type_traits>
@@ -7,6 +6,7 @@
 
 #include "server/base/check.h"
 #include "server/engine/coalesce.h"
+#include "server/engine/lane.h"
 #include "server/record/fault.h"
 
 namespace idempotency {
@@ -41,8 +41,8 @@ bool Lane::Step() {
   RunLookups();
   if (!is_closed) ProbeWaiting();
   refused_.Keep(store_.get());
-  return !is_closed || !owners_.empty() || !begins_.empty() || !lookups_.empty() ||
-         !waiters_.empty() || !refused_.empty();
+  return !is_closed || incoming_.has_more || !owners_.empty() || !begins_.empty() ||
+         !lookups_.empty() || !waiters_.empty() || !refused_.empty();
 }
 
 absl::Duration Lane::NextDue() const {
@@ -61,7 +61,11 @@ void Lane::Run() {
 }
 
 bool Lane::TakeIncoming() {
-  deps_.queue->Take(&incoming_);
+  // Of Begins and Lookups a batch's worth: the others stay where merchants take turns.
+  const auto missing = [this](const auto& pending) {
+    return limits_.max_items - std::min(limits_.max_items, pending.size());
+  };
+  deps_.queue->Take(&incoming_, missing(begins_), missing(lookups_));
   Append(incoming_.owners, owners_);
   Append(incoming_.begins, begins_);
   Append(incoming_.lookups, lookups_);

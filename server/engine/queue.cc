@@ -22,32 +22,67 @@ void LaneQueue::Count(size_t items, size_t bytes) {
   metrics_->Add(LaneMetric::kQueuedBytes, lane_, static_cast<int64_t>(bytes));
 }
 
-template <typename Call>
-LaneQueue::PushResult LaneQueue::PushInto(std::vector<std::unique_ptr<Call>> Incoming::*calls,
-                                          Room room, std::unique_ptr<Call>& call) {
+void LaneQueue::CountRefusal(Room room) {
+  const bool is_full = items_.load(std::memory_order_relaxed) + 1 > LimitOf(room, max_items_);
+  metrics_->Add(is_full ? Metric::kQueueFullOfItems : Metric::kQueueFullOfBytes);
+}
+
+LaneQueue::PushResult LaneQueue::Push(std::unique_ptr<OwnerCall>& call) {
   bool wake = false;
   {
     MutexLock lock(&mu_);
     if (incoming_.closed) return PushResult::kDraining;
-    if (!HasRoom(room, call->bytes)) return PushResult::kOverloaded;
+    if (!HasRoom(Room::kReserved, call->bytes)) {
+      CountRefusal(Room::kReserved);
+      return PushResult::kOverloaded;
+    }
     Count(1, call->bytes);
-    (incoming_.*calls).push_back(std::move(call));
+    incoming_.owners.push_back(std::move(call));
     wake = std::exchange(sleeping_, false);
   }
   if (wake) work_.NotifyOne();
   return PushResult::kAccepted;
 }
 
-LaneQueue::PushResult LaneQueue::Push(std::unique_ptr<OwnerCall>& call) {
-  return PushInto(&Incoming::owners, Room::kReserved, call);
+bool LaneQueue::MakeRoom(const std::string& merchant, size_t bytes, ShedCalls* shed) {
+  while (!HasRoom(Room::kShared, bytes)) {
+    const size_t shed_bytes = shared_.ShedFor(merchant, shed);
+    if (shed_bytes == 0) {
+      // All of it or nothing: what was shed in vain has its place again.
+      for (const auto& call : shed->begins) Count(1, call->bytes);
+      for (const auto& call : shed->lookups) Count(1, call->bytes);
+      shared_.PutBack(shed);
+      return false;
+    }
+    Left(1, shed_bytes);
+  }
+  return true;
 }
 
-LaneQueue::PushResult LaneQueue::Push(std::unique_ptr<BeginCall>& call) {
-  return PushInto(&Incoming::begins, Room::kShared, call);
+template <typename Call>
+LaneQueue::PushResult LaneQueue::PushShared(std::unique_ptr<Call>& call, ShedCalls* shed) {
+  bool wake = false;
+  {
+    MutexLock lock(&mu_);
+    if (incoming_.closed) return PushResult::kDraining;
+    if (!MakeRoom(call->item.key.merchant_id, call->bytes, shed)) {
+      CountRefusal(Room::kShared);
+      return PushResult::kOverloaded;
+    }
+    Count(1, call->bytes);
+    shared_.Add(std::move(call));
+    wake = std::exchange(sleeping_, false);
+  }
+  if (wake) work_.NotifyOne();
+  return PushResult::kAccepted;
 }
 
-LaneQueue::PushResult LaneQueue::Push(std::unique_ptr<LookupCall>& call) {
-  return PushInto(&Incoming::lookups, Room::kShared, call);
+LaneQueue::PushResult LaneQueue::Push(std::unique_ptr<BeginCall>& call, ShedCalls* shed) {
+  return PushShared(call, shed);
+}
+
+LaneQueue::PushResult LaneQueue::Push(std::unique_ptr<LookupCall>& call, ShedCalls* shed) {
+  return PushShared(call, shed);
 }
 
 LaneQueue::PushResult LaneQueue::Return(std::unique_ptr<BeginCall>& call) {
@@ -56,7 +91,7 @@ LaneQueue::PushResult LaneQueue::Return(std::unique_ptr<BeginCall>& call) {
     MutexLock lock(&mu_);
     if (incoming_.closed) return PushResult::kDraining;
     Count(1, call->bytes);
-    incoming_.begins.push_back(std::move(call));
+    shared_.Add(std::move(call));
     wake = std::exchange(sleeping_, false);
   }
   if (wake) work_.NotifyOne();
@@ -90,7 +125,8 @@ void LaneQueue::Close() {
 
 void LaneQueue::WaitForWork(absl::Duration at_most) {
   MutexLock lock(&mu_);
-  if (!incoming_.empty() || incoming_.closed || at_most <= absl::ZeroDuration()) return;
+  if (!incoming_.empty() || !shared_.empty() || incoming_.closed || at_most <= absl::ZeroDuration())
+    return;
   sleeping_ = true;
   if (at_most == absl::InfiniteDuration()) {
     while (sleeping_) work_.Wait(&mu_);
@@ -100,11 +136,14 @@ void LaneQueue::WaitForWork(absl::Duration at_most) {
   }
 }
 
-void LaneQueue::Take(Incoming* incoming) {
+void LaneQueue::Take(Incoming* incoming, size_t begin_keys, size_t lookup_keys) {
   IDEM_CHECK(incoming->empty()) << "what was taken before is not worked through";
   MutexLock lock(&mu_);
   std::swap(incoming_, *incoming);
   incoming_.closed = incoming->closed;
+  shared_.Take(begin_keys, &incoming->begins);
+  shared_.Take(lookup_keys, &incoming->lookups);
+  incoming->has_more = !shared_.empty();
 }
 
 void LaneQueue::Left(size_t items, size_t bytes) {

@@ -1,13 +1,18 @@
 // The way into a lane: a bounded queue with room reserved for the calls that finish work.
 //
-// Any thread pushes; one thread, the lane's, takes everything that is there and forms its batches
-// from what it took. A call counts against the bounds from its Push until the lane says that it
-// left (into a batch, to the waiters, dropped), so the bounds hold for what the lane has taken but
-// not yet run, too.
+// Any thread pushes; one thread, the lane's, takes the Completes, Fails and Renews that are there,
+// and of the Begins and Lookups about what a batch holds, from one merchant after the other
+// (fair_calls.h). A call counts against the bounds from its Push until the lane says that it left
+// (into a batch, to the waiters, dropped), so the bounds hold for what the lane has taken but not
+// yet run, too.
+//
+// When a bound is reached, a Begin or Lookup is refused; but if its merchant has fewer in the queue
+// than another one, it is taken, and the newest call of the merchant that has most goes instead.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -17,17 +22,21 @@
 #include "server/base/mutex.h"
 #include "server/engine/admission.h"
 #include "server/engine/call.h"
+#include "server/engine/fair_calls.h"
 #include "server/record/record.h"
 
 namespace idempotency {
 
-// What came in since the lane took last, each kind in the order of its coming.
+// What a lane takes. Completes, Fails and Renews in the order of their coming, of Begins and
+// Lookups those of a merchant.
 struct Incoming {
   std::vector<std::unique_ptr<OwnerCall>> owners;
   std::vector<std::unique_ptr<BeginCall>> begins;
   std::vector<std::unique_ptr<LookupCall>> lookups;
   std::vector<RecordKey> left_slow_lane;
   std::vector<RecordKey> begins_left_slow_lane;
+  // Begins or Lookups are left in the queue.
+  bool has_more = false;
   bool closed = false;
 
   bool empty() const {
@@ -39,14 +48,17 @@ struct Incoming {
 class LaneQueue {
  public:
   enum class PushResult { kAccepted, kOverloaded, kDraining };
+  static constexpr size_t kAllKeys = std::numeric_limits<size_t>::max();
 
   // `lane` is the number under which it is counted; `metrics` must outlive this.
   LaneQueue(size_t max_items, size_t max_bytes, Metrics* metrics, size_t lane = 0);
 
-  // Thread-safe. Takes the call, or leaves it where it is and says why. Never blocks for room.
+  // Thread-safe. Takes the call, or leaves it where it is and says why. Never blocks for room. What
+  // had to make room for it is moved to `shed` and is no longer in the queue: it is to be answered
+  // kOverloaded.
   PushResult Push(std::unique_ptr<OwnerCall>& call);
-  PushResult Push(std::unique_ptr<BeginCall>& call);
-  PushResult Push(std::unique_ptr<LookupCall>& call);
+  PushResult Push(std::unique_ptr<BeginCall>& call, ShedCalls* shed);
+  PushResult Push(std::unique_ptr<LookupCall>& call, ShedCalls* shed);
   // Thread-safe. As Push, for a call that was accepted before and comes back from the slow lane:
   // only a closed queue refuses it.
   PushResult Return(std::unique_ptr<BeginCall>& call);
@@ -61,7 +73,8 @@ class LaneQueue {
   // `at_most` is over.
   void WaitForWork(absl::Duration at_most);
   // The lane's thread only. Never blocks. `incoming` must be empty; its capacity is used again.
-  void Take(Incoming* incoming);
+  // Takes Begins and Lookups until they have so many keys.
+  void Take(Incoming* incoming, size_t begin_keys = kAllKeys, size_t lookup_keys = kAllKeys);
 
   // The lane's thread only: calls left the bounds, or came back into them. Those that come back
   // always fit, so the bounds are passed by what one batch of each kind holds at the most: nothing
@@ -71,8 +84,12 @@ class LaneQueue {
 
  private:
   template <typename Call>
-  PushResult PushInto(std::vector<std::unique_ptr<Call>> Incoming::*calls, Room room,
-                      std::unique_ptr<Call>& call);
+  PushResult PushShared(std::unique_ptr<Call>& call, ShedCalls* shed);
+  // Says whether there is room for a Begin or Lookup of the merchant, after others had to make it.
+  bool MakeRoom(const std::string& merchant, size_t bytes, ShedCalls* shed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Why there is no room, for the metrics.
+  void CountRefusal(Room room);
   void Tell(std::vector<RecordKey> Incoming::*keys, RecordKey key);
   bool HasRoom(Room room, size_t bytes) const;
   void Count(size_t items, size_t bytes);
@@ -89,7 +106,9 @@ class LaneQueue {
 
   Mutex mu_;
   CondVar work_;
+  // Without Begins and Lookups: those are in shared_.
   Incoming incoming_ ABSL_GUARDED_BY(mu_);
+  FairCalls shared_ ABSL_GUARDED_BY(mu_);
   // The lane sleeps: only then is a signal worth its system call.
   bool sleeping_ ABSL_GUARDED_BY(mu_) = false;
 };

@@ -29,6 +29,14 @@ TEST(Admission, LeavingMakesRoom) {
   EXPECT_TRUE(admission.EnterCall(Room::kShared));
 }
 
+TEST(Admission, RefusedCallsAreCounted) {
+  Metrics metrics;
+  Admission admission(1, 0, &metrics);
+  admission.EnterCall(Room::kShared);
+  admission.EnterCall(Room::kShared);
+  EXPECT_EQ(metrics.Value(Metric::kCallsRefused), 1);
+}
+
 TEST(Admission, GaugeShowsCallsInFlight) {
   Metrics metrics;
   Admission admission(8, 4, &metrics);

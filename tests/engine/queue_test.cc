@@ -11,9 +11,11 @@ using PushResult = LaneQueue::PushResult;
 constexpr size_t kPlenty = 1 << 20;
 const CallTerms kTerms = {.deadline = absl::Hours(2)};
 
+// None of them has another merchant's calls make room for it.
 PushResult PushBegin(LaneQueue& queue, int number = 1) {
   auto call = MakeBegin(BeginOf("begin-" + std::to_string(number), 1), kTerms);
-  return queue.Push(call);
+  ShedCalls shed;
+  return queue.Push(call, &shed);
 }
 PushResult PushComplete(LaneQueue& queue) {
   auto call = MakeOwner(CompleteOf("complete", 1), kTerms);
@@ -21,7 +23,8 @@ PushResult PushComplete(LaneQueue& queue) {
 }
 PushResult PushLookup(LaneQueue& queue) {
   auto call = MakeLookup("lookup", kTerms);
-  return queue.Push(call);
+  ShedCalls shed;
+  return queue.Push(call, &shed);
 }
 
 TEST(LaneQueue, BeginsFillThreeQuartersOfTheItems) {
@@ -82,7 +85,8 @@ TEST(LaneQueue, RefusedCallStaysWithItsOwner) {
   Metrics metrics;
   LaneQueue queue(0, kPlenty, &metrics);
   auto call = MakeBegin(BeginOf("order-1", 1), kTerms);
-  EXPECT_EQ(queue.Push(call), PushResult::kOverloaded);
+  ShedCalls shed;
+  EXPECT_EQ(queue.Push(call, &shed), PushResult::kOverloaded);
   EXPECT_NE(call, nullptr);
 }
 
@@ -96,6 +100,44 @@ TEST(LaneQueue, TakesEachKindInTheOrderOfItsComing) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(incoming.begins[i]->item.key, Key("begin-" + std::to_string(i)));
   }
+}
+
+TEST(LaneQueue, TakesAsManyKeysAsItIsAskedFor) {
+  Metrics metrics;
+  LaneQueue queue(100, kPlenty, &metrics);
+  for (int i = 0; i < 3; ++i) PushBegin(queue, i);
+  for (int i = 0; i < 2; ++i) PushLookup(queue);
+  Incoming incoming;
+  queue.Take(&incoming, 2, 1);
+  EXPECT_EQ(incoming.begins.size(), 2u);
+  EXPECT_EQ(incoming.lookups.size(), 2u);
+  EXPECT_TRUE(incoming.has_more);
+  incoming = {};
+  queue.Take(&incoming, 2, 1);
+  EXPECT_EQ(incoming.begins.size(), 1u);
+  EXPECT_FALSE(incoming.has_more);
+}
+
+TEST(LaneQueue, WaitForWorkReturnsForWhatWasLeft) {
+  Metrics metrics;
+  LaneQueue queue(4, kPlenty, &metrics);
+  PushBegin(queue);
+  Incoming incoming;
+  queue.Take(&incoming, 0, 0);
+  queue.WaitForWork(absl::InfiniteDuration());
+}
+
+TEST(LaneQueue, SaysWhichBoundRefused) {
+  Metrics metrics;
+  LaneQueue full_of_items(0, kPlenty, &metrics);
+  PushBegin(full_of_items);
+  PushComplete(full_of_items);
+  EXPECT_EQ(metrics.Value(Metric::kQueueFullOfItems), 2);
+  LaneQueue full_of_bytes(100, 0, &metrics);
+  PushBegin(full_of_bytes);
+  PushComplete(full_of_bytes);
+  EXPECT_EQ(metrics.Value(Metric::kQueueFullOfBytes), 2);
+  EXPECT_EQ(metrics.Value(Metric::kQueueFullOfItems), 2);
 }
 
 TEST(LaneQueue, TakenCallsCountUntilTheyLeft) {
@@ -192,7 +234,8 @@ TEST(LaneQueues, KeysSpreadOverAllLanes) {
   LaneQueues queues(4, 4000, 100 * kPlenty, &metrics);
   for (int i = 0; i < 200; ++i) {
     auto call = MakeBegin(BeginOf("order-" + std::to_string(i), 1), kTerms);
-    queues.Of(call->hash).Push(call);
+    ShedCalls shed;
+    queues.Of(call->hash).Push(call, &shed);
   }
   for (size_t lane = 0; lane < 4; ++lane) {
     Incoming incoming;
