@@ -60,6 +60,7 @@ StoreFactory MakeStores(const Settings& settings, Metrics* metrics) {
   options.connect_timeout = settings.store.connect;
   options.statement_timeout = settings.store.statement;
   options.commit_timeout = settings.store.commit;
+  options.max_answer_bytes = static_cast<int64_t>(settings.engine.batch_max_answer_bytes);
   return MakePostgresStoreFactory(std::move(options), metrics);
 }
 

@@ -122,6 +122,9 @@ void AddEngineSettings(Settings* settings, std::vector<SettingRow>* table) {
   table->push_back(Size("batch.max_items", &engine.batch_max_items, 1, 4096, "calls in one batch"));
   table->push_back(Size("batch.max_bytes", &engine.batch_max_bytes, 2 * kMega, 64 * kMega,
                         "bytes in one batch"));
+  table->push_back(Size("batch.max_answer_bytes", &engine.batch_max_answer_bytes, 1, 256 * kMega,
+                        "bytes of recorded answers that one batch reads, and one row more; the "
+                        "rest of it is left to the next one"));
   table->push_back(Size("queue.max_items", &engine.queue_max_items, 64, 1'000'000,
                         "calls queued, over all lanes; past it OVERLOADED"));
   table->push_back(Size("queue.max_bytes", &engine.queue_max_bytes, 8 * kMega, 1024 * kMega,

@@ -72,6 +72,7 @@ void CountFault(const absl::Status& status, Metrics& metrics) {
     case Fault::kCancelled:
       return metrics.Add(Metric::kLeftInQueue);
     case Fault::kLockTimeout:
+    case Fault::kNotRead:
     case Fault::kInternal:
       return metrics.Add(Metric::kInternalFault);
   }

@@ -15,6 +15,7 @@
 namespace idempotency {
 
 enum class CallKind { kBegin, kOwner, kLookup };
+inline constexpr size_t kCallKinds = 3;
 
 class BatchMeter {
  public:

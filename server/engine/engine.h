@@ -49,6 +49,8 @@ struct EngineOptions {
   int lanes = 2;
   size_t batch_max_items = 256;
   size_t batch_max_bytes = 4 * kMiB;
+  // Of outcomes in the answers of one batch, which are all held until the last one is read.
+  size_t batch_max_answer_bytes = 16 * kMiB;
   // Over all lanes together; each lane has its share.
   size_t queue_max_items = 8192;
   size_t queue_max_bytes = 64 * kMiB;

@@ -1,3 +1,5 @@
+#include "server/engine/lane.h"
+
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -6,7 +8,6 @@
 
 #include "server/base/check.h"
 #include "server/engine/coalesce.h"
-#include "server/engine/lane.h"
 #include "server/record/fault.h"
 
 namespace idempotency {
@@ -16,6 +17,17 @@ template <typename Call>
 void Append(std::vector<std::unique_ptr<Call>>& from, std::deque<std::unique_ptr<Call>>& to) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
   from.clear();
+}
+
+// The group's calls in their order.
+template <typename Call>
+void AddAll(CallGroup<Call> group, std::vector<std::unique_ptr<Call>>& to) {
+  to.push_back(std::move(group.first));
+  std::move(group.followers.begin(), group.followers.end(), std::back_inserter(to));
+}
+
+bool IsNotRead(const absl::Status& status) {
+  return !status.ok() && FaultOf(status) == Fault::kNotRead;
 }
 
 }  // namespace
@@ -85,6 +97,8 @@ bool Lane::TakeIncoming() {
 
 void Lane::WakeWaiters(absl::Duration now) {
   waiters_.WakeDue(now);
+  // They stay first: that they make a batch of their own has an end, waking may have none.
+  if (not_read_[static_cast<size_t>(CallKind::kBegin)] > 0) return;
   std::vector<std::unique_ptr<BeginCall>> woken = waiters_.TakeWoken();
   ReturnCalls(woken, begins_);
 }
@@ -149,7 +163,10 @@ template <typename Call>
 CallBatch<Call> Lane::TakeBatch(std::deque<std::unique_ptr<Call>>& pending, Repeats repeats,
                                 CallKind kind) {
   const absl::Duration now = deps_.clock->BootTime();
-  CallBatch<Call> batch = FormBatch(pending, limits_, repeats, now);
+  BatchLimits limits = limits_;
+  const size_t not_read = std::exchange(not_read_[static_cast<size_t>(kind)], 0);
+  if (not_read > 0) limits.max_items = std::min(limits.max_items, not_read);
+  CallBatch<Call> batch = FormBatch(pending, limits, repeats, now);
   deps_.queue->Left(batch.taken_items, batch.taken_bytes);
   for (auto& [call, reason] : batch.dropped) deps_.answers->Drop(std::move(call), reason);
   batch.dropped.clear();
@@ -175,12 +192,19 @@ void Lane::RunOwners() {
   watch.End(deps_.cache);
   IDEM_CHECK(results.size() == batch.groups.size()) << "store broke its contract";
   std::vector<std::unique_ptr<OwnerCall>> again;
+  std::vector<std::unique_ptr<OwnerCall>> not_read;
   for (size_t i = 0; i < results.size(); ++i) {
+    if (IsNotRead(results[i].status())) {
+      not_read.push_back(std::move(batch.groups[i].first));
+      continue;
+    }
     SettleOwner(std::move(batch.groups[i].first), std::move(results[i]), again);
   }
   // To the front, before later calls of their keys. It costs the lane a lock's timeout a batch, as
   // long as the slow lane is full: dearer than anything but a lost Complete.
   ReturnCalls(again, owners_);
+  not_read_[static_cast<size_t>(CallKind::kOwner)] = not_read.size();
+  ReturnCalls(not_read, owners_);
 }
 
 void Lane::SettleOwner(std::unique_ptr<OwnerCall> call, absl::StatusOr<OwnerResult> result,
@@ -214,10 +238,17 @@ void Lane::RunBegins() {
   const ReadTerms terms = watch.End(deps_.cache);
   IDEM_CHECK(results.size() == batch.groups.size()) << "store broke its contract";
   std::vector<std::unique_ptr<BeginCall>> again;
+  std::vector<std::unique_ptr<BeginCall>> not_read;
   for (size_t i = 0; i < results.size(); ++i) {
-    SettleBegins(std::move(batch.groups[i]), std::move(results[i]), terms, again);
+    if (IsNotRead(results[i].status())) {
+      ++not_read_[static_cast<size_t>(CallKind::kBegin)];
+      AddAll(std::move(batch.groups[i]), not_read);
+    } else {
+      SettleBegins(std::move(batch.groups[i]), std::move(results[i]), terms, again);
+    }
   }
   ReturnCalls(again, begins_);
+  ReturnCalls(not_read, begins_);
 }
 
 void Lane::SettleBegins(CallGroup<BeginCall> group, absl::StatusOr<BeginResult> result,
@@ -295,8 +326,14 @@ void Lane::RunLookups() {
       CallKind::kLookup, batch.groups.size(), [&] { return store_->LookupBatch(batch.Items()); });
   watch.End(deps_.cache);
   IDEM_CHECK(results.size() == batch.groups.size()) << "store broke its contract";
+  std::vector<std::unique_ptr<LookupCall>> not_read;
   for (size_t i = 0; i < results.size(); ++i) {
     CallGroup<LookupCall>& group = batch.groups[i];
+    if (IsNotRead(results[i].status())) {
+      ++not_read_[static_cast<size_t>(CallKind::kLookup)];
+      AddAll(std::move(group), not_read);
+      continue;
+    }
     if (results[i].ok()) {
       deps_.cache->Learn(group.first->item.key, *results[i], group.first->hash);
       if (results[i]->record != nullptr) waiters_.Observe(*results[i]->record);
@@ -304,6 +341,7 @@ void Lane::RunLookups() {
     for (auto& follower : group.followers) deps_.answers->Give(std::move(follower), results[i]);
     deps_.answers->Give(std::move(group.first), std::move(results[i]));
   }
+  ReturnCalls(not_read, lookups_);
 }
 
 }  // namespace idempotency

@@ -9,6 +9,7 @@
 // Step, NextDue and Run are for one thread; it owns everything here but the queue.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -75,6 +76,9 @@ class Lane {
                       std::vector<std::unique_ptr<OwnerCall>>& again);
   void MoveToSlowLane(std::unique_ptr<BeginCall> call);
 
+  // When the batch before had no room to read the first calls of `pending`, they alone make this
+  // one: among others, as rows are read in the order of their keys, one might be left over again
+  // and again.
   template <typename Call>
   CallBatch<Call> TakeBatch(std::deque<std::unique_ptr<Call>>& pending, Repeats repeats,
                             CallKind kind);
@@ -108,6 +112,8 @@ class Lane {
   Waiters waiters_;
   RefusedAnswers refused_;
   BatchMeter meter_;
+  // By CallKind: of how many keys the first calls of that kind were kNotRead in the batch before.
+  std::array<size_t, kCallKinds> not_read_{};
   // Keys with calls in the slow lane: further Completes, Fails and Renews follow them.
   absl::flat_hash_set<RecordKey> slow_keys_;
   // Those of them with Begins there: further Begins follow. The others' do not: beside a locked

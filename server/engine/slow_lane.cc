@@ -14,6 +14,11 @@ bool IsLockTimeout(const absl::Status& status) {
   return !status.ok() && FaultOf(status) == Fault::kLockTimeout;
 }
 
+// The batch's other answers left it no room: it is in the next try, at once.
+bool IsNotRead(const absl::Status& status) {
+  return !status.ok() && FaultOf(status) == Fault::kNotRead;
+}
+
 }  // namespace
 
 SlowLane::SlowLane(const Policy& policy, size_t batch_max_items, size_t max_bytes,
@@ -153,6 +158,7 @@ void SlowLane::RunOwners(const std::vector<KeyCalls*>& due) {
       keys[i]->is_locked = true;
       continue;
     }
+    if (IsNotRead(results[i].status())) continue;
     std::unique_ptr<OwnerCall> call = std::move(keys[i]->owners.front().call);
     keys[i]->owners.pop_front();
     if (results[i].ok()) {
@@ -186,6 +192,7 @@ void SlowLane::RunBegins(const std::vector<KeyCalls*>& due) {
       keys[i]->is_locked = true;
       continue;
     }
+    if (IsNotRead(results[i].status())) continue;
     std::unique_ptr<BeginCall> call = std::move(keys[i]->begins.front().call);
     keys[i]->begins.pop_front();
     if (!results[i].ok()) {

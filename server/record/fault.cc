@@ -18,6 +18,8 @@ absl::StatusCode CodeOf(Fault fault) {
       return absl::StatusCode::kFailedPrecondition;
     case Fault::kLockTimeout:
       return absl::StatusCode::kAborted;
+    case Fault::kNotRead:
+      return absl::StatusCode::kResourceExhausted;
     case Fault::kCommitUnknown:
       return absl::StatusCode::kUnknown;
     case Fault::kDeadlineExceeded:

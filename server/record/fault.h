@@ -15,6 +15,7 @@ enum class Fault {
   kSchemaIncompatible,  // the schema's version is outside of this server's range
   kLockTimeout,         // another transaction holds the row; between store and engine only
   kNotDurable,          // commits would be answered before they are safe; from Store::Check only
+  kNotRead,             // the batch's other answers filled its room; between store and engine only
   kOverloaded,          // a queue or cap is full
   kDraining,            // this replica is shutting down
   // The call may have had an effect: the same call is to be repeated.

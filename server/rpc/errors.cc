@@ -207,6 +207,7 @@ CallError FaultError(Fault fault, absl::string_view request_id) {
                        "operator has to migrate the schema or roll the server",
                        {}, Jittered(kSchemaWait));
     case Fault::kOverloaded:
+    case Fault::kNotRead:
       return MakeError(grpc::StatusCode::UNAVAILABLE, v1::ERROR_REASON_OVERLOADED,
                        "the server is full; nothing was done. Wait and repeat the same call", {},
                        Jittered(kOverloadedWait));

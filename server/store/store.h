@@ -10,11 +10,13 @@
 //   kStoreUnavailable    nothing was done
 //   kSchemaIncompatible  nothing was done
 //   kLockTimeout         nothing was done: another transaction holds the row, try again later
+//   kNotRead             nothing was done: the rows before it filled the room for the batch's
+//                        answers, ask again in the next batch
 //   kCommitUnknown       a commit was sent and its answer lost, and so it stayed for the store's
 //                        whole budget
 //   kInternal            the database refused the item
-// Memory: rows are read in parts of bounded size, but all results are held until they are returned,
-// each with its record's whole outcome: a batch of 256 replays of 256 KiB is 64 MiB.
+// Memory: results hold their records' whole outcomes until they are returned, up to a bound for a
+// batch and one row more; the items behind them are kNotRead. At least one item of a batch is not.
 //
 // After a lost commit the store runs the items whose answer is not known again on a new connection:
 // rows carry their attempt, so a Begin finds itself (`repeated`) and an answer is already recorded.

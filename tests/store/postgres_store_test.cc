@@ -284,6 +284,110 @@ TEST_F(PostgresStoreTest, LargeOutcomesOfABatchAllComeBack) {
   }
 }
 
+// How many of a batch's items, all with rows of the same size, are answered; the others are
+// kNotRead.
+template <typename Result>
+size_t CountAnswered(const BatchResults<Result>& results) {
+  size_t answered = 0;
+  for (const auto& result : results) {
+    if (result.ok()) {
+      ++answered;
+    } else {
+      EXPECT_EQ(FaultOf(result.status()), Fault::kNotRead) << result.status();
+    }
+  }
+  return answered;
+}
+
+class AnswerBytesTest : public PostgresStoreTest {
+ protected:
+  // Four records, finished with outcomes that are stored in as many bytes each.
+  void SetUp() override {
+    for (size_t i = 0; i < 4; ++i) {
+      begins_.push_back(Request(NumberedKey(i)));
+      completes_.push_back(Completed(NumberedKey(i)));
+      lookups_.push_back(LookupOf(NumberedKey(i)));
+    }
+    for (const auto& result : Begin(begins_)) ASSERT_TRUE(result.ok());
+    for (const auto& result : Owner(completes_)) ASSERT_TRUE(result.ok());
+    row_bytes_ = std::stoll(
+        Value("SELECT max(octet_length(outcome) + octet_length(history)) FROM idempotency_record"));
+    ASSERT_GT(row_bytes_, 0);
+  }
+  std::unique_ptr<Store> StoreWith(int64_t max_answer_bytes) {
+    PostgresStoreOptions options = Options();
+    options.max_answer_bytes = max_answer_bytes;
+    return NewStore(options);
+  }
+
+  std::vector<BeginItem> begins_;
+  std::vector<OwnerItem> completes_;
+  std::vector<LookupItem> lookups_;
+  int64_t row_bytes_ = 0;
+};
+
+TEST_F(AnswerBytesTest, ReplaysEndWithTheOneThatPassesTheBound) {
+  for (const auto& [bound, expected] :
+       std::vector<std::pair<int64_t, size_t>>{{1, 1},
+                                               {row_bytes_ - 1, 1},
+                                               {row_bytes_, 2},
+                                               {3 * row_bytes_ - 1, 3},
+                                               {3 * row_bytes_, 4}}) {
+    const int64_t held_back = metrics().Value(Metric::kAnswersHeldBack);
+    EXPECT_EQ(CountAnswered(StoreWith(bound)->BeginBatch(PointersOf(begins_))), expected) << bound;
+    EXPECT_EQ(metrics().Value(Metric::kAnswersHeldBack) - held_back,
+              static_cast<int64_t>(4 - expected));
+  }
+}
+
+TEST_F(AnswerBytesTest, LookupsEndWithTheOneThatPassesTheBound) {
+  EXPECT_EQ(CountAnswered(StoreWith(row_bytes_)->LookupBatch(PointersOf(lookups_))), 2u);
+}
+
+TEST_F(AnswerBytesTest, RepeatedCompletesEndWithTheOneThatPassesTheBound) {
+  EXPECT_EQ(CountAnswered(StoreWith(row_bytes_)->OwnerBatch(PointersOf(completes_))), 2u);
+}
+
+TEST_F(AnswerBytesTest, NewKeysBehindLargeAnswersAreStarted) {
+  begins_.push_back(Request("new"));
+  const auto results = StoreWith(1)->BeginBatch(PointersOf(begins_));
+  ASSERT_TRUE(results.back().ok()) << results.back().status();
+  EXPECT_EQ(results.back()->verdict, BeginVerdict::kStarted);
+  EXPECT_EQ(CountAnswered(results), 2u);
+}
+
+TEST_F(AnswerBytesTest, TryingAgainReadsTheRest) {
+  const std::unique_ptr<Store> small = StoreWith(1);
+  std::vector<const LookupItem*> left = PointersOf(lookups_);
+  for (int i = 0; i < 4; ++i) {
+    const auto results = small->LookupBatch(left);
+    ASSERT_TRUE(results.front().ok()) << results.front().status();
+    EXPECT_EQ(*results.front()->record->answer, *completes_[static_cast<size_t>(i)].answer);
+    left.erase(left.begin());
+  }
+}
+
+TEST_F(AnswerBytesTest, RowsThatAreReadAgainUnderTheirLockTakeNoRoomBefore) {
+  std::vector<BeginItem> again;
+  std::vector<OwnerItem> failures;
+  for (size_t i = 0; i < 4; ++i) {
+    begins_[i] = Request(absl::StrCat("released-", i));
+    failures.push_back(Failed(absl::StrCat("released-", i), Disposition::kNotApplied));
+    again.push_back(Request(absl::StrCat("released-", i), 2));
+  }
+  for (const auto& result : Begin(begins_)) ASSERT_TRUE(result.ok());
+  for (const auto& result : Owner(failures)) ASSERT_TRUE(result.ok());
+  const std::unique_ptr<Store> small = StoreWith(1);
+  std::vector<const BeginItem*> left = PointersOf(again);
+  for (int round = 0; round < 4; ++round) {
+    const auto results = small->BeginBatch(left);
+    ASSERT_TRUE(results.front().ok()) << results.front().status();
+    EXPECT_EQ(results.front()->verdict, BeginVerdict::kStarted);
+    EXPECT_EQ(results.front()->record->attempt_number, 2);
+    left.erase(left.begin());
+  }
+}
+
 TEST_F(PostgresStoreTest, GoesOnWhenItsPreparedStatementsAreGone) {
   // From inside the store's own session, as a pooler's DISCARD ALL would.
   Sql("CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "

@@ -52,6 +52,11 @@ void BatchRun::SetFaults(PlacesView places, Fault fault, absl::string_view messa
   for (const size_t place : places) SetFault(place, fault, message);
 }
 
+void BatchRun::SetNotRead(PlacesView places) {
+  metrics_->Add(Metric::kAnswersHeldBack, static_cast<int64_t>(places.size()));
+  SetFaults(places, Fault::kNotRead, "the batch has no room for more answers");
+}
+
 void BatchRun::MarkWritten(PlacesView places) {
   for (const size_t place : places) written_[place] = true;
 }
@@ -125,6 +130,7 @@ void BatchRun::RunUntilKnown(const BatchRunOptions& options,
     for (size_t i = 0; i < size_; ++i) {
       if (!answered_[i]) faults_[i] = absl::OkStatus();
     }
+    answer_room_ = options.max_answer_bytes;
     const std::optional<PipelineFailure> failure = once();
     if (!failure.has_value() && !IsInDoubt()) return;
     // The connection ended under the batch: a new one may well serve it. A database that cannot be

@@ -33,6 +33,8 @@ struct BatchRunOptions {
   absl::Duration retry_budget = absl::Seconds(10);
   // Waits between these runs, from the second on.
   BackoffOptions backoff;
+  // Of outcomes and histories in the answers of one run; one row comes on top.
+  int64_t max_answer_bytes = 0;
 };
 
 // One batch on its way; lives for one call.
@@ -56,6 +58,13 @@ class BatchRun {
   Places Open() const;
   void MarkAnswered(size_t place) { answered_[place] = true; }
   void SetFault(size_t place, Fault fault, absl::string_view message);
+  // What is left of this run's bytes for answers. Below zero: nothing is to be read any more. At
+  // the beginning of a run it is not.
+  int64_t answer_room() const { return answer_room_; }
+  void TakeAnswerRoom(size_t bytes) { answer_room_ -= static_cast<int64_t>(bytes); }
+  void GiveAnswerRoomBack(size_t bytes) { answer_room_ += static_cast<int64_t>(bytes); }
+  // There was no room left for these answers: kNotRead.
+  void SetNotRead(PlacesView places);
   // Notes that a write of the item was committed, or may have been.
   void MarkWritten(size_t place) { written_[place] = true; }
   void MarkWritten(PlacesView places);
@@ -85,6 +94,7 @@ class BatchRun {
   std::vector<bool> answered_;
   std::vector<absl::Status> faults_;  // ok: none
   std::vector<bool> written_;         // over all runs
+  int64_t answer_room_ = 0;           // of this run
 };
 
 // Parameters of a statement, and before it the short lock_timeout if that is wanted: one

@@ -133,6 +133,8 @@ std::optional<PipelineFailure> BeginOnce(const Policy& policy, BatchRun& run, Be
     auto failure = ReadRows(run, keys, run.Open(), [&](const FoundRow& row) {
       if (row.record == nullptr) return;
       if (decide(row).has_value()) {
+        // It is read again, under its lock.
+        run.GiveAnswerRoomBack(row.bytes);
         to_write.push_back(row.place);
       } else {
         answer(row);

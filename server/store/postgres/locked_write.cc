@@ -22,6 +22,7 @@ constexpr int64_t kMaxBytesOfARead = 16 << 20;
 
 // Columns of read.sql and lock.sql.
 constexpr int kOutcomeColumn = 10;
+constexpr int kHistoryColumn = 11;
 
 PipelineFailure BrokenAnswer(absl::string_view message) {
   return {Effect::kRejected, ErrorKind::kItem, std::string(message)};
@@ -53,6 +54,8 @@ absl::StatusOr<std::vector<FoundRow>> FindRows(BatchRun& run, const Keys& keys, 
       is_held_back[at] = true;
       continue;
     }
+    found[at].bytes = static_cast<size_t>(PQgetlength(result, i, kOutcomeColumn)) +
+                      static_cast<size_t>(PQgetlength(result, i, kHistoryColumn));
     absl::StatusOr<Record> record = DecodeRecord(*keys[places[at]], row);
     if (record.ok()) {
       found[at].record = std::make_shared<const Record>(*std::move(record));
@@ -121,7 +124,7 @@ std::optional<PipelineFailure> WriteLocked(BatchRun& run, std::vector<FoundRow>&
 }
 
 // Of read.sql and lock.sql.
-Params RowsParams(const Keys& keys, PlacesView places) {
+Params RowsParams(const Keys& keys, PlacesView places, int64_t max_bytes) {
   ArrayParam merchant(PgType::kText, places.size());
   ArrayParam key(PgType::kText, places.size());
   for (const size_t place : places) {
@@ -129,7 +132,7 @@ Params RowsParams(const Keys& keys, PlacesView places) {
     key.Bytes(keys[place]->idempotency_key);
   }
   Params params;
-  params.Add(std::move(merchant)).Add(std::move(key)).AddInt8(kMaxBytesOfARead);
+  params.Add(std::move(merchant)).Add(std::move(key)).AddInt8(max_bytes);
   return params;
 }
 
@@ -143,14 +146,20 @@ std::optional<PipelineFailure> ReadRows(BatchRun& run, const Keys& keys, PlacesV
   while (!left.empty() && !failure.has_value()) {
     Places next;
     failure = run.Do(left, [&](PlacesView part, LockWait) -> std::optional<PipelineFailure> {
+      if (run.answer_room() < 0) {
+        run.SetNotRead(part);
+        return std::nullopt;
+      }
+      const int64_t max_bytes = std::min(kMaxBytesOfARead, run.answer_room());
       const absl::Duration asked_at = DatabaseClock::AskedAt();
-      const PipelineOutcome outcome =
-          run.session().Run({{Query::kRead, RowsParams(keys, part)}, {Query::kClockRead, {}}},
-                            AnswersFrom::kWhatItFound);
+      const PipelineOutcome outcome = run.session().Run(
+          {{Query::kRead, RowsParams(keys, part, max_bytes)}, {Query::kClockRead, {}}},
+          AnswersFrom::kWhatItFound);
       if (outcome.failure.has_value()) return outcome.failure;
       Places held_back;
       auto rows = FindRows(run, keys, part, outcome.results, asked_at, &held_back);
       if (!rows.ok()) return BrokenAnswer(rows.status().message());
+      for (const FoundRow& row : *rows) run.TakeAnswerRoom(row.bytes);
       std::move(rows->begin(), rows->end(), std::back_inserter(all));
       next.insert(next.end(), held_back.begin(), held_back.end());
       return std::nullopt;
@@ -165,13 +174,21 @@ std::optional<PipelineFailure> ReadRows(BatchRun& run, const Keys& keys, PlacesV
 
 std::optional<PipelineFailure> LockAndWrite(BatchRun& run, const Keys& keys, PlacesView places,
                                             const DecideOnRow& decide, const RowDone& done,
-                                            LockWait lock_wait) {
+                                            Outcomes outcomes, LockWait lock_wait) {
+  const bool are_answers = outcomes == Outcomes::kAreAnswers;
   Places left(places.begin(), places.end());
   while (!left.empty()) {
     Places next;
     const BatchRun::Step step = [&](PlacesView part,
                                     LockWait wait) -> std::optional<PipelineFailure> {
-      std::vector<Statement> lock = WithLockWait(wait, Query::kLock, RowsParams(keys, part));
+      if (are_answers && run.answer_room() < 0) {
+        run.SetNotRead(part);
+        return std::nullopt;
+      }
+      const int64_t max_bytes =
+          are_answers ? std::min(kMaxBytesOfARead, run.answer_room()) : kMaxBytesOfARead;
+      std::vector<Statement> lock =
+          WithLockWait(wait, Query::kLock, RowsParams(keys, part, max_bytes));
       lock.insert(lock.begin(), {Query::kTransactionBegin, {}});
       lock.push_back({Query::kClockRead, {}});
       const absl::Duration asked_at = DatabaseClock::AskedAt();
@@ -185,6 +202,7 @@ std::optional<PipelineFailure> LockAndWrite(BatchRun& run, const Keys& keys, Pla
       }
       if (auto failure = WriteLocked(run, *rows, decide)) return failure;
       for (const FoundRow& row : *rows) {
+        if (are_answers) run.TakeAnswerRoom(row.bytes);
         if (!run.HasFault(row.place)) done(row);
       }
       next.insert(next.end(), held_back.begin(), held_back.end());

@@ -113,6 +113,8 @@ std::optional<PipelineFailure> OwnerOnce(const Policy& policy, BatchRun& run, Ow
   Places to_write;
   auto failure = ReadRows(run, keys, run.Open(), [&](const FoundRow& row) {
     if (decide(row).has_value()) {
+      // It is read again, under its lock.
+      run.GiveAnswerRoomBack(row.bytes);
       to_write.push_back(row.place);
     } else {
       answer(row);
@@ -136,7 +138,8 @@ std::optional<PipelineFailure> KeepRefusedOnce(BatchRun& run, Batch<OwnerItem, b
     run.MarkAnswered(row.place);
   };
   // Nobody waits for this, but the lane's next batch waits behind it.
-  return LockAndWrite(run, KeysOf(batch.items), run.Open(), decide, answer, LockWait::kShort);
+  return LockAndWrite(run, KeysOf(batch.items), run.Open(), decide, answer, Outcomes::kAreDropped,
+                      LockWait::kShort);
 }
 
 }  // namespace idempotency

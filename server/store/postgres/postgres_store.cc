@@ -36,7 +36,7 @@ class PostgresStore : public Store {
   PostgresStore(const PostgresStoreOptions& options, std::shared_ptr<Circuit> circuit,
                 std::shared_ptr<ClockView> view, Metrics* metrics)
       : policy_(options.policy),
-        run_options_{options.retry_budget, BackoffOf(options)},
+        run_options_{options.retry_budget, BackoffOf(options), options.max_answer_bytes},
         metrics_(metrics),
         circuit_(std::move(circuit)),
         session_(ConnectionOf(options), BackoffOf(options), metrics, circuit_.get()),

@@ -1,6 +1,8 @@
 // Store on PostgreSQL: see store.h for the contract, docs/architecture.md for how a batch runs.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <string>
 
 #include "absl/time/time.h"
@@ -31,6 +33,8 @@ struct PostgresStoreOptions {
   absl::Duration lock_timeout = absl::Milliseconds(250);
   // For how long a batch whose commit's answer was lost is run again before it is kCommitUnknown.
   absl::Duration retry_budget = absl::Seconds(10);
+  // Above this many bytes of outcomes in the answers of a batch the rest of it is kNotRead.
+  int64_t max_answer_bytes = std::numeric_limits<int64_t>::max();
   // Between tries to connect: the first wait, and the longest. While waiting, calls fail at once.
   absl::Duration reconnect_first = absl::Milliseconds(50);
   absl::Duration reconnect_longest = absl::Seconds(1);
