@@ -106,6 +106,13 @@ absl::Span<const Rule> Rules() {
          return CheckNotAbove(all, is_above, "lease.max_duration", "takeover_window");
        }},
       {"`waits.max` is at most half of `calls_in_flight.max`.", CheckWaits},
+      {"`merchant.burst` is 0 without `merchant.max_rate`: it would mean nothing.",
+       [](const Configuration& all) -> std::optional<std::string> {
+         const MerchantLimitOptions& merchants = all.settings.merchants;
+         if (merchants.burst == 0 || merchants.max_rate > 0) return std::nullopt;
+         return absl::StrCat(Named(all, "merchant.burst"), " means nothing without ",
+                             Named(all, "merchant.max_rate"));
+       }},
       {"`queue.max_items` has room for 4 calls in each of `lanes`.", CheckItemsOfALane},
       {"`queue.max_bytes` has, in each of `lanes`, room for four of the largest Completes that "
        "`outcome.max_body_bytes` allows.",

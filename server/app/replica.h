@@ -69,6 +69,7 @@ class Replica {
   const std::unique_ptr<Engine> engine_;
   Readiness readiness_;
   std::unique_ptr<OpsServer> ops_;
+  MerchantLimits merchants_;
   WorkerPool workers_;
   CallLog calls_;
   IdempotencyService service_;

@@ -143,6 +143,20 @@ void AddEngineSettings(Settings* settings, std::vector<SettingRow>* table) {
                         "by hand is replayed for that long at the most"));
 }
 
+void AddMerchantSettings(Settings* settings, std::vector<SettingRow>* table) {
+  MerchantLimitOptions& merchants = settings->merchants;
+  table->push_back(Size("merchant.max_rate", &merchants.max_rate, 0, 1'000'000,
+                        "Begins and Lookups of one merchant in a second; past it "
+                        "MERCHANT_RATE_LIMITED; 0: no bound"));
+  table->push_back(Size("merchant.burst", &merchants.burst, 0, 1'000'000,
+                        "how many of them may come at once after a pause; 0: as many as in a "
+                        "second"));
+  table->push_back(Size("merchant.max_calls_in_flight", &merchants.max_calls_in_flight, 0,
+                        1'000'000,
+                        "Begins and Lookups of one merchant that are not answered yet, waiting "
+                        "ones included; past it MERCHANT_RATE_LIMITED; 0: no bound"));
+}
+
 void AddUpkeepSettings(Settings* settings, std::vector<SettingRow>* table) {
   EngineOptions& engine = settings->engine;
   table->push_back(Span("sweep.interval", &engine.sweep_interval, absl::Seconds(1), absl::Hours(1),
@@ -175,6 +189,7 @@ std::vector<SettingRow> SettingTable(Settings* settings) {
   AddStoreSettings(settings, &table);
   AddRecordSettings(settings, &table);
   AddEngineSettings(settings, &table);
+  AddMerchantSettings(settings, &table);
   AddUpkeepSettings(settings, &table);
   AddTestSettings(settings, &table);
   return table;

@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "server/base/log.h"
 #include "server/engine/engine.h"
+#include "server/engine/merchant_limits.h"
 #include "server/rpc/validate.h"
 
 namespace idempotency {
@@ -39,6 +40,7 @@ struct Settings {
   StoreTimers store;
   // Its policy's shortest_lease is bounds.lease.shortest.
   EngineOptions engine;
+  MerchantLimitOptions merchants;
   RequestBounds bounds;
   // Between saying NOT_SERVING and refusing calls: as long as load balancers take to notice.
   absl::Duration drain_delay = absl::Seconds(5);

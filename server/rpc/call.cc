@@ -69,8 +69,10 @@ void Call::AnswerEncoded(const grpc::ByteBuffer& bytes) {
 
 void Call::Refuse(const CallError& error) {
   if (error.retry_after.has_value()) {
+    // Rounded up: who comes back at that instant is not to be too early.
+    const absl::Duration pushback = absl::Ceil(*error.retry_after, absl::Milliseconds(1));
     context_->AddTrailingMetadata(kPushbackTrailer,
-                                  absl::StrCat(absl::ToInt64Milliseconds(*error.retry_after)));
+                                  absl::StrCat(absl::ToInt64Milliseconds(pushback)));
   }
   End(error.status, error.reason);
 }
@@ -92,6 +94,8 @@ void Call::End(const grpc::Status& status, absl::string_view reason) {
   metrics_->Handled(method_, status.error_code(), took);
   log_->OnAnswered(RpcMethodName(method_), key_, CodeName(status.error_code()), reason, took,
                    trace());
+  // Before the answer: its caller may use the place for its next call.
+  place_ = {};
   Finish(status);
 }
 

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -20,6 +21,7 @@
 #include "server/base/clock.h"
 #include "server/base/rpc_metrics.h"
 #include "server/base/trace_id.h"
+#include "server/engine/merchant_limits.h"
 #include "server/record/fault.h"
 #include "server/record/record.h"
 #include "server/rpc/call_log.h"
@@ -37,10 +39,13 @@ class Call final : public grpc::ServerUnaryReactor {
 
   // For logs. Set before the call is given to another thread.
   void SetKey(const RecordKey& key) { key_ = key; }
+  // Given back when the call is answered. As SetKey.
+  void HoldPlace(MerchantLimits::Place place) { place_ = std::move(place); }
 
+  // On Clock::BootTime's scale, too.
+  absl::Duration received() const { return received_; }
   // On Clock::BootTime's scale; a call without one has kDefaultDeadline.
   absl::Duration deadline() const { return deadline_; }
-  absl::Duration received() const { return received_; }
   std::shared_ptr<const std::atomic<bool>> caller_left() const { return caller_left_; }
 
   // Not set when the caller named none.
@@ -75,6 +80,7 @@ class Call final : public grpc::ServerUnaryReactor {
   const TraceContext trace_;
   const std::shared_ptr<std::atomic<bool>> caller_left_;
   RecordKey key_;
+  MerchantLimits::Place place_;
   std::atomic<bool> ended_{false};
 };
 

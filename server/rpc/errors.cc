@@ -1,5 +1,6 @@
 #include "server/rpc/errors.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -24,13 +25,6 @@ using Metadata = std::map<std::string, std::string>;
 constexpr absl::Duration kOverloadedWait = absl::Milliseconds(250);
 constexpr absl::Duration kStoreWait = absl::Seconds(1);
 constexpr absl::Duration kSchemaWait = absl::Seconds(10);
-
-// Up to twice the span, so that callers refused together do not come back together.
-absl::Duration Jittered(absl::Duration span) {
-  thread_local absl::InsecureBitGen random;
-  return span +
-         absl::Milliseconds(absl::Uniform<int64_t>(random, 0, absl::ToInt64Milliseconds(span)));
-}
 
 grpc::Status WithDetails(grpc::StatusCode code, const std::string& message,
                          google::rpc::Status details) {
@@ -184,6 +178,21 @@ CallError CredentialsInvalid() {
 CallError MerchantForbidden() {
   return MakeError(grpc::StatusCode::PERMISSION_DENIED, v1::ERROR_REASON_MERCHANT_FORBIDDEN,
                    "this caller may not do this for this merchant");
+}
+
+absl::Duration Jittered(absl::Duration span) {
+  thread_local absl::InsecureBitGen random;
+  const absl::Duration shortest =
+      std::max(absl::Ceil(span, absl::Milliseconds(1)), absl::Milliseconds(1));
+  return shortest + absl::Milliseconds(absl::Uniform<int64_t>(absl::IntervalClosed, random, 0,
+                                                              absl::ToInt64Milliseconds(shortest)));
+}
+
+CallError MerchantHasTooManyCalls() {
+  return MakeError(grpc::StatusCode::RESOURCE_EXHAUSTED, v1::ERROR_REASON_MERCHANT_RATE_LIMITED,
+                   "the merchant has too many calls in flight; nothing was done. Wait and repeat "
+                   "the same call",
+                   {}, Jittered(kOverloadedWait));
 }
 
 CallError MerchantRateLimited(absl::Duration retry_after) {

@@ -54,7 +54,14 @@ CallError CredentialsMissing();
 CallError CredentialsInvalid();
 // The same bytes whether or not there is such a merchant or record.
 CallError MerchantForbidden();
+// The merchant has used up its rate: a token will be there after `retry_after`.
 CallError MerchantRateLimited(absl::Duration retry_after);
+// The merchant has too many calls in flight; nobody knows when one of them is answered.
+CallError MerchantHasTooManyCalls();
+
+// The span and up to as much again, so that callers refused together do not come back together.
+// At least a millisecond, which is what kPushbackTrailer can tell.
+absl::Duration Jittered(absl::Duration span);
 
 // `request_id` is shown with kInternal alone: it names the log line that says more.
 CallError FaultError(Fault fault, absl::string_view request_id);

@@ -9,6 +9,7 @@
 #include "server/record/record_id.h"
 #include "server/rpc/encoded_replay.h"
 #include "server/rpc/errors.h"
+#include "server/rpc/field_rules.h"
 #include "server/rpc/translate.h"
 
 namespace idempotency {
@@ -81,12 +82,32 @@ bool IdempotencyService::Admit(grpc::CallbackServerContext* context, const grpc:
   return true;
 }
 
+bool IdempotencyService::AdmitMerchant(absl::string_view merchant_id, Call* call) {
+  // What is no merchant's name is refused by validation, together with the message's other
+  // mistakes.
+  if (merchant_id.empty() || merchant_id.size() > kMaxMerchantIdBytes ||
+      !IsMerchantId(merchant_id)) {
+    return true;
+  }
+  auto entered = parts_.merchants->Enter(merchant_id, call->received());
+  if (auto* place = std::get_if<MerchantLimits::Place>(&entered)) {
+    call->HoldPlace(std::move(*place));
+    return true;
+  }
+  const auto& refusal = std::get<MerchantLimits::Refusal>(entered);
+  call->Refuse(refusal.bound == MerchantLimits::Bound::kRate
+                   ? MerchantRateLimited(Jittered(refusal.until_token))
+                   : MerchantHasTooManyCalls());
+  return false;
+}
+
 grpc::ServerUnaryReactor* IdempotencyService::Begin(grpc::CallbackServerContext* context,
                                                     const grpc::ByteBuffer* request,
                                                     grpc::ByteBuffer* response) {
   Call* const call = NewCall(RpcMethod::kBegin, context, response);
   auto message = std::make_unique<v1::BeginRequest>();
   if (!Admit(context, *request, message.get(), call)) return call;
+  if (!AdmitMerchant(message->merchant_id(), call)) return call;
   // A payload over its bound is refused by its length alone.
   const size_t payload_bytes = message->payload().data().size();
   if (payload_bytes <= kInlinePayloadBytes || payload_bytes > kMaxPayloadBytes) {
@@ -254,6 +275,7 @@ grpc::ServerUnaryReactor* IdempotencyService::Lookup(grpc::CallbackServerContext
   Call* const call = NewCall(RpcMethod::kLookup, context, response);
   v1::LookupRequest message;
   if (!Admit(context, *request, &message, call)) return call;
+  if (!AdmitMerchant(message.merchant_id(), call)) return call;
   LookupItem item;
   Violations violations;
   ValidateLookup(message, &item, &violations);

@@ -18,6 +18,7 @@
 #include "server/base/clock.h"
 #include "server/base/metrics.h"
 #include "server/engine/engine.h"
+#include "server/engine/merchant_limits.h"
 #include "server/record/decide.h"
 #include "server/record/limit.h"
 #include "server/rpc/call.h"
@@ -34,6 +35,7 @@ inline constexpr size_t kInlinePayloadBytes = 64 * kKiB;
 struct ServiceParts {
   Engine* engine = nullptr;
   Authenticator* authenticator = nullptr;
+  MerchantLimits* merchants = nullptr;
   WorkerPool* workers = nullptr;
   CallLog* log = nullptr;
   Clock* clock = nullptr;
@@ -74,6 +76,9 @@ class IdempotencyService final : public RawIdempotencyService {
   template <typename Request>
   bool Admit(grpc::CallbackServerContext* context, const grpc::ByteBuffer& bytes, Request* request,
              Call* call);
+  // For Begin and Lookup, before anything that costs: the payload's fingerprint, the replay cache,
+  // the queue. False: the merchant is over a limit of its own and the call has been refused.
+  bool AdmitMerchant(absl::string_view merchant_id, Call* call);
   // Validates, then calls the engine; also on a worker thread.
   void RunBegin(const v1::BeginRequest& request, Call* call);
   // What an answer needs of what was asked; the rest goes to the engine.

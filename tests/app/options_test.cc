@@ -184,6 +184,29 @@ TEST(Options, TestsMayPurgeUnsettledRecordsOfAnyAge) {
   EXPECT_EQ(Refused(Serve({"--unsafe-test-bounds", "--purge-unsettled-after=0"})).status, 2);
 }
 
+TEST(Options, MerchantsHaveNoRateUnlessToldAndGenerousCallsInFlight) {
+  const MerchantLimitOptions merchants = Parsed(Serve({})).settings.merchants;
+  EXPECT_EQ(merchants.max_rate, 0u);
+  EXPECT_EQ(merchants.burst, 0u);
+  EXPECT_EQ(merchants.max_calls_in_flight, 3072u);
+}
+
+TEST(Options, MerchantsLimitsAreSet) {
+  const MerchantLimitOptions merchants =
+      Parsed(Serve({"--merchant-max-rate=50", "--merchant-burst=200",
+                    "--merchant-max-calls-in-flight=0"}))
+          .settings.merchants;
+  EXPECT_EQ(merchants.max_rate, 50u);
+  EXPECT_EQ(merchants.burst, 200u);
+  EXPECT_EQ(merchants.max_calls_in_flight, 0u);
+  EXPECT_EQ(Refused(Serve({"--merchant-max-rate=1000001"})).status, 2);
+}
+
+TEST(Options, AMerchantsBurstWithoutARateIsAMistake) {
+  EXPECT_THAT(Refused(Serve({"--merchant-burst=200"})).text,
+              AllOf(HasSubstr("merchant.burst"), HasSubstr("merchant.max_rate")));
+}
+
 TEST(Options, EveryLaneQueuesAtLeastFourCalls) {
   EXPECT_EQ(Parsed(Serve({"--lanes=20", "--queue-max-items=80"})).settings.engine.queue_max_items,
             80u);

@@ -1,5 +1,6 @@
 #include "server/rpc/errors.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -157,6 +158,32 @@ TEST(Errors, ARateLimitSaysWhenToRetry) {
   ASSERT_TRUE(retry.has_value());
   EXPECT_EQ(retry->retry_delay().seconds(), 1);
   EXPECT_EQ(retry->retry_delay().nanos(), 500'000'000);
+}
+
+TEST(Errors, AMerchantWithTooManyCallsIsToldWhenToComeBack) {
+  const CallError error = MerchantHasTooManyCalls();
+  EXPECT_EQ(error.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(error.status), "MERCHANT_RATE_LIMITED");
+  ASSERT_TRUE(error.retry_after.has_value());
+  EXPECT_TRUE(DetailOf<google::rpc::RetryInfo>(error.status).has_value());
+}
+
+TEST(Errors, HintsAreSpreadOverTheSpanAgainAndNeverShorter) {
+  absl::Duration shortest = absl::InfiniteDuration();
+  absl::Duration longest = absl::ZeroDuration();
+  for (int i = 0; i < 1000; ++i) {
+    const absl::Duration hint = Jittered(absl::Milliseconds(100));
+    shortest = std::min(shortest, hint);
+    longest = std::max(longest, hint);
+  }
+  EXPECT_GE(shortest, absl::Milliseconds(100));
+  EXPECT_LE(longest, absl::Milliseconds(200));
+  EXPECT_GT(longest - shortest, absl::Milliseconds(50));
+}
+
+TEST(Errors, AHintIsAWholeMillisecondAtLeast) {
+  EXPECT_GE(Jittered(absl::ZeroDuration()), absl::Milliseconds(1));
+  EXPECT_GE(Jittered(absl::Microseconds(1001)), absl::Milliseconds(2));
 }
 
 TEST(Errors, AStoreThatIsUnavailableMayBeALockedRow) {

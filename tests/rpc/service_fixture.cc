@@ -51,16 +51,18 @@ Record RecordOf(const BeginItem& item) {
 
 }  // namespace
 
-ServiceFixture::ServiceFixture()
+ServiceFixture::ServiceFixture(const MerchantLimitOptions& merchant_limits, Clock* clock)
     : log_(DebugTo(&log_output_)),
       call_log_(&log_, SystemClock()),
+      merchants_(merchant_limits, &metrics_),
       workers_(1, 1, 4 * kMaxReceiveBytes),
       service_(RequestBounds(), Policy(),
                ServiceParts{.engine = &engine_,
                             .authenticator = &authenticator_,
+                            .merchants = &merchants_,
                             .workers = &workers_,
                             .log = &call_log_,
-                            .clock = SystemClock(),
+                            .clock = clock,
                             .metrics = &metrics_}),
       server_(StartOrDie(&service_)),
       channel_(ChannelTo(server_->address())),

@@ -15,8 +15,10 @@
 #include "gtest/gtest.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "server/auth/authenticator.h"
+#include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/metrics.h"
+#include "server/engine/merchant_limits.h"
 #include "server/rpc/call_log.h"
 #include "server/rpc/idempotency_service.h"
 #include "server/rpc/server.h"
@@ -44,7 +46,9 @@ class FakeAuthenticator : public Authenticator {
 
 class ServiceFixture : public testing::Test {
  protected:
-  ServiceFixture();
+  // `clock` is for the calls' times, and must outlive this; gRPC counts deadlines by its own.
+  explicit ServiceFixture(const MerchantLimitOptions& merchant_limits = {},
+                          Clock* clock = SystemClock());
   ~ServiceFixture() override;
 
   // Sends `bytes` as the message of a call, whatever they are.
@@ -65,6 +69,7 @@ class ServiceFixture : public testing::Test {
   Metrics metrics_;
   FakeEngine engine_;
   FakeAuthenticator authenticator_;
+  MerchantLimits merchants_;
   // One worker, one place in its queue: a test can fill it.
   WorkerPool workers_;
   IdempotencyService service_;
