@@ -117,11 +117,13 @@ grpc::ServerUnaryReactor* IdempotencyService::Begin(grpc::CallbackServerContext*
   // As it is held, and not the payload alone: a message of 4 MiB is let in with labels or fields
   // that only validation refuses.
   const size_t bytes = message->SpaceUsedLong();
-  WorkerPool::Task task = [this, call, large = std::move(message)] { RunBegin(*large, call); };
-  if (!parts_.workers->TryRun(task, bytes)) {
+  const std::string merchant = message->merchant_id();
+  const auto refuse = [this, call] {
     parts_.metrics->Add(Metric::kOverloaded);
     call->Refuse(FaultError(Fault::kOverloaded, ""));
-  }
+  };
+  WorkerPool::Task task = [this, call, large = std::move(message)] { RunBegin(*large, call); };
+  if (!parts_.workers->TryRun(task, bytes, {.merchant = merchant, .refuse = refuse})) refuse();
   return call;
 }
 

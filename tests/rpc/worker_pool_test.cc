@@ -1,8 +1,12 @@
 #include "server/rpc/worker_pool.h"
 
 #include <atomic>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/util/eventually.h"
 
@@ -62,23 +66,67 @@ TEST(WorkerPool, RefusesBytesItHasNoRoomFor) {
   hold.may_go = true;
 }
 
-TEST(WorkerPool, CountsWhatWaits) {
-  Metrics metrics;
-  Hold hold;
-  {
-    WorkerPool pool(1, 10, 100, &metrics);
-    WorkerPool::Task holding = hold.Task();
-    ASSERT_TRUE(pool.TryRun(holding, 5));
-    ASSERT_TRUE(Eventually([&] { return hold.is_held.load(); }));
-    EXPECT_EQ(metrics.Value(Metric::kWorkerQueuedItems), 0);
-    WorkerPool::Task waiting = [] {};
-    ASSERT_TRUE(pool.TryRun(waiting, 7));
-    EXPECT_EQ(metrics.Value(Metric::kWorkerQueuedItems), 1);
-    EXPECT_EQ(metrics.Value(Metric::kWorkerQueuedBytes), 7);
-    hold.may_go = true;
+// A pool whose only worker is held until the test lets it go, and what its queue came to.
+class FairWorkerPool : public testing::Test {
+ protected:
+  FairWorkerPool() {
+    WorkerPool::Task holding = hold_.Task();
+    EXPECT_TRUE(pool_->TryRun(holding, 0));
+    EXPECT_TRUE(Eventually([&] { return hold_.is_held.load(); }));
   }
-  EXPECT_EQ(metrics.Value(Metric::kWorkerQueuedItems), 0);
-  EXPECT_EQ(metrics.Value(Metric::kWorkerQueuedBytes), 0);
+  ~FairWorkerPool() override { hold_.may_go = true; }
+
+  bool Queue(const std::string& merchant, const std::string& name, size_t bytes = 1) {
+    WorkerPool::Task task = [this, name] { ran_.push_back(name); };
+    return pool_->TryRun(task, bytes, {merchant, [this, name] { refused_.push_back(name); }});
+  }
+  // Everything that is queued has run.
+  const std::vector<std::string>& LetRun() {
+    hold_.may_go = true;
+    pool_.reset();
+    return ran_;
+  }
+
+  Metrics metrics_;
+  Hold hold_;
+  // Written by the one worker, read when it has ended.
+  std::vector<std::string> ran_;
+  std::vector<std::string> refused_;
+  std::unique_ptr<WorkerPool> pool_ = std::make_unique<WorkerPool>(1, 4, 100, &metrics_);
+};
+
+TEST_F(FairWorkerPool, OneMerchantMayFillIt) {
+  for (const char* name : {"a1", "a2", "a3", "a4"}) EXPECT_TRUE(Queue("a", name));
+  EXPECT_FALSE(Queue("a", "a5"));
+  EXPECT_EQ(metrics_.Value(Metric::kQueuedPayloads), 4);
+  EXPECT_EQ(metrics_.Value(Metric::kQueuedPayloadBytes), 4);
+  EXPECT_EQ(metrics_.Value(Metric::kPayloadsRefused), 1);
+  EXPECT_THAT(LetRun(), testing::ElementsAre("a1", "a2", "a3", "a4"));
+  EXPECT_EQ(metrics_.Value(Metric::kQueuedPayloads), 0);
+  EXPECT_EQ(metrics_.Value(Metric::kQueuedPayloadBytes), 0);
+}
+
+TEST_F(FairWorkerPool, MerchantsTakeTurns) {
+  for (const char* name : {"a1", "a2", "a3"}) EXPECT_TRUE(Queue("a", name));
+  EXPECT_TRUE(Queue("b", "b1"));
+  EXPECT_THAT(LetRun(), testing::ElementsAre("a1", "b1", "a2", "a3"));
+}
+
+TEST_F(FairWorkerPool, FullQueueShedsTheNewestOfTheMerchantThatHasMost) {
+  for (const char* name : {"a1", "a2", "a3", "a4"}) EXPECT_TRUE(Queue("a", name));
+  EXPECT_TRUE(Queue("b", "b1"));
+  EXPECT_TRUE(Queue("b", "b2"));
+  EXPECT_FALSE(Queue("b", "b3"));
+  EXPECT_THAT(refused_, testing::ElementsAre("a4", "a3"));
+  EXPECT_EQ(metrics_.Value(Metric::kPayloadsRefused), 3);
+  EXPECT_THAT(LetRun(), testing::ElementsAre("a1", "b1", "a2", "b2"));
+}
+
+TEST_F(FairWorkerPool, TaskTooLargeForWhatCanBeShedCostsNobodyHisPlace) {
+  for (const char* name : {"a1", "a2", "a3"}) EXPECT_TRUE(Queue("a", name, 30));
+  EXPECT_FALSE(Queue("b", "b1", 90));
+  EXPECT_TRUE(refused_.empty());
+  EXPECT_THAT(LetRun(), testing::ElementsAre("a1", "a2", "a3"));
 }
 
 }  // namespace
