@@ -29,8 +29,11 @@ constexpr absl::Duration kKeepaliveInterval = absl::Minutes(1);
 constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(20);
 // Clients that ping more often are cut off.
 constexpr absl::Duration kShortestPingInterval = absl::Seconds(10);
-// One connection's calls in flight. A client with more opens a second connection.
-constexpr int kMaxConcurrentStreams = 2048;
+
+#ifdef GRPC_ARG_MAX_ALLOWED_INCOMING_CONNECTIONS
+// Guessed: far more than the clients of one replica.
+constexpr int kMaxConnections = 10'000;
+#endif
 
 // Memory for messages on their way in and out, beside what the engine's own bounds hold. Under
 // pressure gRPC reads more slowly and refuses streams. Guessed: 64 of the largest messages at once,
@@ -52,6 +55,10 @@ void SetLimits(grpc::ServerBuilder& builder) {
   // Otherwise a second server on the same port would share it in silence.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
+#ifdef GRPC_ARG_MAX_ALLOWED_INCOMING_CONNECTIONS
+  // Not in 1.51: there the memory's quota and the process's file descriptors bound them.
+  builder.AddChannelArgument(GRPC_ARG_MAX_ALLOWED_INCOMING_CONNECTIONS, kMaxConnections);
+#endif
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Millis(kHandshakeTimeout));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Millis(kMaxConnectionAge));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, Millis(kMaxConnectionAgeGrace));

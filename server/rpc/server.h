@@ -3,7 +3,9 @@
 // What the options are for: a connection's age is bounded, so that clients spread over new
 // replicas; one that does not speak HTTP/2 is dropped after the handshake timeout; messages over
 // kMaxReceiveBytes are refused before they are read; compression is off, since a small message can
-// decompress to a large one; gRPC's own memory for messages has a quota of 256 MiB.
+// decompress to a large one; gRPC's own memory for messages has a quota of 256 MiB, under whose
+// pressure it reads more slowly, refuses streams and drops new connections; a connection has at
+// most kMaxConcurrentStreams calls under way, further ones wait with their client.
 #pragma once
 
 #include <memory>
@@ -18,6 +20,9 @@ class Service;
 }  // namespace grpc
 
 namespace idempotency {
+
+// One connection's calls in flight. A client with more opens a second connection.
+inline constexpr int kMaxConcurrentStreams = 2048;
 
 // The service name under which health is reported, beside "" for the whole server.
 inline constexpr char kServiceName[] = "idempotency.v1.IdempotencyService";

@@ -1,6 +1,8 @@
 // The real binary as a child process: what a test kills, stops and reads.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <string>
 #include <vector>
