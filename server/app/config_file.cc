@@ -18,6 +18,9 @@ constexpr char kNameCharacters[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.\"[] ";
 // What is named in a message is not longer than any name of ours by far.
 constexpr size_t kMaxNameBytes = 64;
+// In one line, outside of texts. Guessed: names of ours have two at most, and a thousand are no
+// trouble yet.
+constexpr size_t kMaxDots = 64;
 
 // What the line gives a value to, or the table that it begins; "" when there is none to show.
 std::string NameOnLine(absl::string_view content, size_t line) {
@@ -27,6 +30,26 @@ std::string NameOnLine(absl::string_view content, size_t line) {
   const size_t end = absl::StartsWith(text, "[") ? text.find(']') : text.find('=');
   if (end == absl::string_view::npos) return "";
   return ShownName(text.substr(0, text[end] == ']' ? end + 1 : end));
+}
+
+// The dots of a line that stand outside of texts and comments.
+size_t DotsOf(absl::string_view line) {
+  size_t dots = 0;
+  char quote = '\0';
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote != '\0') {
+      if (c == '\\' && quote == '"') ++i;
+      if (c == quote) quote = '\0';
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '#') {
+      break;
+    } else if (c == '.') {
+      ++dots;
+    }
+  }
+  return dots;
 }
 
 absl::Status Refuse(const std::string& path, size_t line, absl::string_view name,
@@ -97,6 +120,15 @@ absl::StatusOr<std::vector<FileEntry>> ReadConfigFile(const std::string& path) {
 
 absl::StatusOr<std::vector<FileEntry>> ParseConfigFile(absl::string_view content,
                                                        const std::string& path) {
+  // The parser bounds nested values, but not nested names, and goes down one call for each.
+  size_t number = 0;
+  for (const absl::string_view line : absl::StrSplit(content, '\n')) {
+    ++number;
+    if (DotsOf(line) > kMaxDots) {
+      return Refuse(path, number, "",
+                    absl::StrCat("holds a name of more than ", kMaxDots, " dots"));
+    }
+  }
   toml::table table;
   try {
     table = toml::parse(std::string_view(content.data(), content.size()));

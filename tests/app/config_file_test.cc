@@ -84,6 +84,23 @@ TEST(ConfigFile, AnEndlessFileIsRefused) {
               HasSubstr("1048576 bytes"));
 }
 
+TEST(ConfigFile, NamesAreNestedWithinABound) {
+  const auto nested = [](int dots) {
+    std::string content = "lanes = 1\n";
+    for (int i = 0; i < dots; ++i) content += "a.";
+    return content + "a = 1\n";
+  };
+  EXPECT_TRUE(ParseConfigFile(nested(64), "c.toml").ok());
+  EXPECT_THAT(Refusal(nested(65)), AllOf(HasSubstr("c.toml:2"), HasSubstr("64 dots")));
+  // Far past it the parser itself would be at its end.
+  EXPECT_THAT(Refusal(nested(400'000)), HasSubstr("64 dots"));
+  // Dots in texts and comments are none of names.
+  const std::string dots(100, '.');
+  EXPECT_TRUE(ParseConfigFile("a = \"\\\"" + dots + "\" # it's " + dots + "\nb = '" + dots + "'\n",
+                              "c.toml")
+                  .ok());
+}
+
 TEST(ConfigFile, WhatIsNoNameIsNotShown) {
   EXPECT_EQ(ShownName(" queue.max_bytes "), "queue.max_bytes");
   EXPECT_EQ(ShownName("postgres://u:hunter2@h/db"), "");
