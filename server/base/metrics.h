@@ -233,7 +233,7 @@ class Metrics {
   static double PerUnit(LaneMetric metric) { return kLanePerUnit[static_cast<size_t>(metric)]; }
 
  private:
-#define IDEM_ONE(name, exported, help) +1
+#define IDEM_ONE(name, exported, help) +1  // NOLINT(bugprone-macro-parentheses)
   static constexpr size_t kCounterCount = 0 IDEM_COUNTERS(IDEM_ONE);
 #undef IDEM_ONE
 #define IDEM_ONE(name, exported, help) MetricText{exported, help},

@@ -59,7 +59,8 @@ TEST(Options, ServeNeedsToBeToldTheDurability) {
 TEST(Options, AnUnknownDurabilityIsRefusedWithThoseThereAre) {
   const ExitText refused = Refused({"serve", "--insecure", kUrl, "--durability=eternal"});
   EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.text, AllOf(HasSubstr("--durability"), HasSubstr("local"), HasSubstr("replicated")));
+  EXPECT_THAT(refused.text,
+              AllOf(HasSubstr("--durability"), HasSubstr("local"), HasSubstr("replicated")));
 }
 
 TEST(Options, ReplicatedIsADurability) {

@@ -22,7 +22,7 @@ using Keys = std::vector<const RecordKey*>;
 struct FoundRow {
   size_t place = 0;
   std::shared_ptr<const Record> record;
-  Reading reading;  // of the clock, that belongs to it
+  Reading reading;   // of the clock, that belongs to it
   size_t bytes = 0;  // of its outcome and history
 };
 
