@@ -155,6 +155,7 @@ TEST_F(ReplicasTest, UnknownThroughAnotherIsTakenOverByOneOfAllWaiters) {
 }
 
 TEST_F(ReplicasTest, LeaseThatIsOverIsTakenOverByOneOfAllWaiters) {
+  const WatchedClock watched(conninfo());
   BeginItem first = BeginOf("order-1", 1);
   first.lease_duration = absl::Milliseconds(500);
   Begun(0, std::move(first));

@@ -217,7 +217,7 @@ TEST_F(PostgresStoreTest, ConnectedLanesWaitForTheDiskThoughTheConfigurationIsTu
   EXPECT_TRUE(connected->BeginBatch(items)[0].ok());
   EXPECT_EQ(*QueryValue(options.conninfo, "SELECT setting FROM seen"), "on");
   // The next connection would not serve.
-  EXPECT_EQ(FaultOf(connected->Check()), Fault::kStoreUnavailable);
+  EXPECT_EQ(FaultOf(connected->Check()), Fault::kNotDurable);
   EXPECT_FALSE(NewStore(options)->BeginBatch(items)[0].ok());
 }
 
