@@ -116,8 +116,8 @@ absl::StatusOr<std::vector<Row>> MeasureGrowth(Rig* rig, uint64_t records, doubl
 }
 
 std::vector<std::string> ChurnFlags() {
-  return {"--unsafe-test-bounds", "--ttl-min=1s",        "--ttl-default=1m",
-          "--replay-window=1m",   "--skew-margin=500ms", "--purge-interval=1s"};
+  return {"--unsafe-test-bounds", "--ttl-min=1s", "--ttl-default=1m", "--replay-window=1m",
+          "--purge-interval=1s"};
 }
 
 absl::StatusOr<std::vector<Row>> MeasureChurn(Rig* rig, double seconds) {
