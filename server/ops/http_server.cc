@@ -155,7 +155,7 @@ class TextStream final : public httplib::Stream {
 class Query final : public HttpQuery {
  public:
   explicit Query(const httplib::Request& request) : request_(request) {}
-  bool Has(const std::string& name) const override { return request_.has_param(name.c_str()); }
+  bool Has(const std::string& name) const override { return request_.has_param(name); }
 
  private:
   const httplib::Request& request_;
@@ -175,7 +175,7 @@ class HttpServer::Router : private httplib::Server {
                                     ? HttpAnswer{.status = 404, .body = "404 Not Found\n"}
                                     : page->second(Query(request));
       response.status = answer.status;
-      response.set_content(answer.body, answer.content_type.c_str());
+      response.set_content(answer.body, answer.content_type);
       return HandlerResponse::Handled;
     });
   }

@@ -14,7 +14,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "server/base/check.h"
 #include "server/base/status_macros.h"
 
@@ -50,15 +49,16 @@ absl::Status CannotListen(absl::string_view address, absl::string_view why) {
 
 // A listening socket on the first of the host's addresses that takes one.
 absl::StatusOr<int> Listen(absl::string_view address, const HostAndPort& parsed) {
-  absl::string_view host = parsed.host;
-  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+  std::string host = parsed.host;
+  if (host.size() > 1 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  const int failed =
-      getaddrinfo(std::string(host).c_str(), absl::StrCat(parsed.port).c_str(), &hints, &found);
+  const int failed = getaddrinfo(host.c_str(), absl::StrCat(parsed.port).c_str(), &hints, &found);
   if (failed != 0) return CannotListen(address, gai_strerror(failed));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, &freeaddrinfo);
   int error = 0;
