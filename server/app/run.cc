@@ -14,6 +14,7 @@
 #include "server/app/output.h"
 #include "server/app/private_postgres.h"
 #include "server/app/replica.h"
+#include "server/app/scheduling.h"
 #include "server/base/log.h"
 #include "server/base/metrics.h"
 #include "server/base/status_macros.h"
@@ -74,6 +75,7 @@ absl::Status ServeDev(Settings settings, const std::vector<EffectiveSetting>& ef
                       Metrics* metrics, Log* log) {
   settings.database_url = postgres.ConnectionString();
   RETURN_IF_ERROR(Migrate(settings.database_url));
+  ScheduleAsBatch(log);
   ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
                    StartDevReplica(settings, effective, dev, metrics, log));
   if (!stop->Arrived()) PrintDevLines(*replica, postgres, dev.ephemeral);
@@ -96,6 +98,7 @@ ExitCode RunServe(const Settings& settings, const std::vector<EffectiveSetting>&
   log.Warn("insecure", {{"detail",
                          "no authentication and no encryption: whoever reaches the port may do "
                          "everything, for every merchant"}});
+  ScheduleAsBatch(&log);
   absl::StatusOr<std::unique_ptr<Replica>> replica =
       Replica::Start(settings, MakeStores(settings, &metrics), &metrics, &log, effective);
   if (!replica.ok()) return Fail(replica.status());

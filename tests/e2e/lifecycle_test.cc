@@ -1,6 +1,9 @@
 // A replica's beginning and end: readiness, draining, signals.
+#include <sched.h>
 #include <signal.h>
 
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -51,6 +54,22 @@ TEST(Lifecycle, ReplicaServesOnlyOnceTheSchemaFits) {
   ASSERT_TRUE(Migrate(database.conninfo()).ok());
   EXPECT_TRUE(Eventually([&] { return client.IsServing(); }));
   EXPECT_TRUE(Eventually([&] { return client.Begin(BeginOf("k", "a")).ok(); }));
+}
+
+TEST(Lifecycle, ThreadsThatServeAreScheduledAsBatch) {
+  ServiceProcess process(ServeArguments("host=127.0.0.1 port=1 dbname=none user=none"));
+  ASSERT_NE(process.AwaitAddress(), "") << process.Log();
+  int serving = 0;
+  for (const auto& task :
+       std::filesystem::directory_iterator(absl::StrCat("/proc/", process.pid(), "/task"))) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    // gRPC's own name for those that run the service's code.
+    if (name != "nexting_thread") continue;
+    ++serving;
+    EXPECT_EQ(sched_getscheduler(std::stoi(task.path().filename())), SCHED_BATCH);
+  }
+  EXPECT_GT(serving, 0);
 }
 
 TEST(Lifecycle, ReplicaSaysInItsLogThatItIsInsecure) {
