@@ -12,8 +12,6 @@
 namespace idempotency {
 namespace {
 
-using testing::HasSubstr;
-
 class ClockSteps : public testing::Test {
  protected:
   ClockSteps() { clock_.Run(absl::ZeroDuration()); }

@@ -43,6 +43,7 @@ TEST(StrictExposition, FindsEachMistake) {
       "# HELP a x\n# TYPE a untyped\na 1\n",
       "# HELP a_ms x\n# TYPE a_ms gauge\na_ms 1\n",
       "# HELP 1a x\n# TYPE 1a gauge\n1a 1\n",
+      // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one text in two lines.
       "# HELP a x\n# TYPE a gauge\na 1\n# HELP b x\n# TYPE b gauge\nb 1\n"
       "# HELP a x\n# TYPE a gauge\na{x=\"1\"} 1\n",
       "# HELP a x\n# TYPE a gauge\n\na 1\n",
