@@ -71,15 +71,16 @@ mark_current() {
   cat "${@:2}" | sha256sum >".tools/$1.stamp"
 }
 
-# Whether the Go named $1 can build tools/go.mod.
+# Whether the Go named $1 can build every Go module of this project.
 is_go_new_enough() {
   local have need
   have=$(GOTOOLCHAIN=local "$1" env GOVERSION 2>/dev/null) || return 1
-  need=$(sed -n 's/^go //p' tools/go.mod)
+  need=$(git ls-files --cached --others --exclude-standard -- '*go.mod' | xargs -r cat |
+    sed -n 's/^go //p' | sort --version-sort | tail -n 1)
   printf '%s\n' "$need" "${have#go}" | sort --version-sort --check=silent
 }
 
-# Prints the path of a Go that can build tools/go.mod, installing one where needed.
+# Prints the path of a Go that can build the project's modules, installing one where needed.
 find_go() {
   if is_go_new_enough go; then
     command -v go
