@@ -1,0 +1,32 @@
+# ./dev scenarios: the host of client/scenarios, for test runners of clients. Sourced by dev.
+# shellcheck shell=bash
+
+# Builds build/scenario-host. A build without changes takes a second.
+scenario_host_build() {
+  local go
+  go=$(find_go) || return 1
+  (cd tests/harness && CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS='-mod=readonly -buildvcs=false' \
+    "$go" build -trimpath -o ../../build/scenario-host ./cmd/scenario-host) >&2
+}
+
+# Prints the path of an idempotencyd to serve the scenarios with: the one that IDEMPOTENCYD names, else
+# the release build's, which is built if there is none.
+scenario_server() {
+  local server=${IDEMPOTENCYD:-build/release/server/idempotencyd}
+  if [[ ! -x $server ]]; then
+    [[ -z ${IDEMPOTENCYD:-} ]] || die "IDEMPOTENCYD: there is no program $server"
+    build_preset release >&2 || return 1
+  fi
+  printf '%s\n' "$server"
+}
+
+# scenarios serve [ARG…]: runs the host until it is told to end. Its first line has the address.
+scenarios() {
+  local server
+  [[ ${1:-} == serve ]] || die "scenarios: there is only 'scenarios serve'"
+  shift
+  need_packages "${build_packages[@]}"
+  server=$(scenario_server) || die "the service could not be built"
+  scenario_host_build || die "the scenario host could not be built"
+  exec build/scenario-host --idempotencyd="$server" "$@"
+}
