@@ -2,11 +2,13 @@
 #include <condition_variable>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "client/cpp/src/attempt_id.h"
 #include "client/cpp/src/backoff.h"
 #include "client/cpp/src/boot_clock.h"
 #include "client/cpp/src/call_failure.h"
+#include "client/cpp/src/calls_in_flight.h"
 #include "client/cpp/src/convert.h"
 #include "client/cpp/src/sha256.h"
 #include "client/cpp/src/timers.h"
@@ -120,6 +122,41 @@ TEST(TimersOfTheClient, RunNothingAfterStop) {
   timers.Stop();
   timers.At(BootClock::now(), [] { ADD_FAILURE(); });
   timers.Stop();
+}
+
+TEST(CallsInFlight, EndWithTheLastCopyOfTheirCallbacks) {
+  const auto calls = std::make_shared<CallsInFlight>();
+  EXPECT_TRUE(calls->AwaitNone(milliseconds(0)));
+  std::function<void(grpc::Status)> first = CountedCallback(calls, [](const grpc::Status&) {});
+  std::function<void(grpc::Status)> second = CountedCallback(calls, [](const grpc::Status&) {});
+  std::function<void(grpc::Status)> copy = first;
+  first = nullptr;
+  second(grpc::Status::OK);  // having run is not the end
+  EXPECT_FALSE(calls->AwaitNone(milliseconds(0)));
+  copy = nullptr;
+  EXPECT_FALSE(calls->AwaitNone(milliseconds(0)));
+  second = nullptr;
+  EXPECT_TRUE(calls->AwaitNone(milliseconds(0)));
+}
+
+TEST(CallsInFlight, WakeWhoeverWaitsForTheLast) {
+  const auto calls = std::make_shared<CallsInFlight>();
+  auto call = std::make_unique<CallsInFlight::Call>(calls);
+  std::thread ending([&] { call.reset(); });
+  EXPECT_TRUE(calls->AwaitNone(std::chrono::minutes(1)));
+  ending.join();
+}
+
+// Whoever waits for the call may let go of the channel then: nothing may still hold it.
+TEST(CallsInFlight, EndAfterWhatTheirCallbacksOwn) {
+  const auto calls = std::make_shared<CallsInFlight>();
+  bool was_counted = false;
+  auto owned = std::shared_ptr<void>(
+      nullptr, [&](void*) { was_counted = !calls->AwaitNone(milliseconds(0)); });
+  std::function<void(grpc::Status)> callback =
+      CountedCallback(calls, [kept = std::move(owned)](const grpc::Status&) {});
+  callback = nullptr;
+  EXPECT_TRUE(was_counted);
 }
 
 // Bytes of a google.rpc.Status made by hand, so that this test does not share our copy's field

@@ -1,6 +1,5 @@
 #include "idempotency/client/client.h"
 
-#include <thread>
 #include <utility>
 
 #include "client/cpp/src/convert.h"
@@ -13,6 +12,7 @@ namespace {
 // Lookup has no options of its own; as RunOptions::start_timeout's default.
 constexpr std::chrono::milliseconds kLookupTimeout = std::chrono::seconds(30);
 
+// A cancelled call ends in a moment. The bound is for a hook that does not return.
 constexpr std::chrono::milliseconds kLastCallbacks = std::chrono::seconds(2);
 
 }  // namespace
@@ -21,16 +21,12 @@ Client::Client(Channels channels, ClientOptions options)
     : core_(std::make_shared<Core>(channels, std::move(options))) {}
 
 Client::~Client() {
-  (void)core_->recorders.AwaitEmpty(core_->options.shutdown_timeout);
+  // By way of a time point, which cannot overflow.
+  (void)core_->recorders.AwaitEmpty(
+      Until(After(BootClock::now(), core_->options.shutdown_timeout)));
   core_->recorders.AbandonAll();
   core_->timers.Stop();
-  // Cancelled calls let go of the core in a moment. None of gRPC's threads may be the last to: gRPC
-  // 1.51 ends those threads with the last channel, and one that ends itself frees its queue twice.
-  // The bound is for an Attempt that the application has kept; that does no harm.
-  const auto end = After(BootClock::now(), kLastCallbacks);
-  while (core_.use_count() > 1 && BootClock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  (void)core_->calls_in_flight->AwaitNone(kLastCallbacks);
 }
 
 RunResult Client::DoRunOnce(const Key& key, const Request& request, OnLeaseExpiry on_lease_expiry,

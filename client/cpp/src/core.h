@@ -11,6 +11,7 @@
 #include "client/cpp/src/boot_clock.h"
 #include "client/cpp/src/call_failure.h"
 #include "client/cpp/src/caller.h"
+#include "client/cpp/src/calls_in_flight.h"
 #include "client/cpp/src/recorder.h"
 #include "client/cpp/src/timers.h"
 #include "idempotency/client/client.h"
@@ -30,6 +31,8 @@ struct Core {
   const Channels channels;
   const std::unique_ptr<v1::IdempotencyService::Stub> calls;
   const std::unique_ptr<v1::IdempotencyService::Stub> waits;
+  // Those with a callback; the others' callers are still there.
+  const std::shared_ptr<CallsInFlight> calls_in_flight = std::make_shared<CallsInFlight>();
   RecorderSet recorders;
   Timers timers;
 };

@@ -113,10 +113,12 @@ void LeaseKeeper::SendRenew() {
     one->sent_at = BootClock::now();
     current_ = one;
   }
-  core_->calls->async()->Renew(&one->context, &request_, &one->response,
-                               [self = shared_from_this(), one](const grpc::Status& status) {
-                                 self->OnAnswer(one, status);
-                               });
+  core_->calls->async()->Renew(
+      &one->context, &request_, &one->response,
+      CountedCallback(core_->calls_in_flight,
+                      [self = shared_from_this(), one](const grpc::Status& status) {
+                        self->OnAnswer(one, status);
+                      }));
 }
 
 void LeaseKeeper::OnAnswer(const std::shared_ptr<Try>& one, const grpc::Status& status) {

@@ -39,9 +39,10 @@ void Recorder::StartTry() {
     if (is_ending_) return;
     current_ = one;
   }
-  auto answered = [self = shared_from_this(), one](const grpc::Status& status) {
-    self->OnAnswer(one, status);
-  };
+  CountedCallback answered(core_->calls_in_flight,
+                           [self = shared_from_this(), one](const grpc::Status& status) {
+                             self->OnAnswer(one, status);
+                           });
   if (const auto* complete = std::get_if<v1::CompleteRequest>(&request_)) {
     core_->calls->async()->Complete(&one->context, complete, &one->completed, std::move(answered));
   } else {
@@ -134,15 +135,15 @@ std::optional<RecordResult> Recorder::Await(const Caller& caller, std::chrono::m
 }
 
 void Recorder::Abandon() {
+  // First of all, so that no other try is started, and this one's answer is not taken for a
+  // failure.
+  End(MakeError(ErrorKind::kOutcomeNotRecorded,
+                "the client was destroyed before the service had recorded it"));
   std::shared_ptr<Try> current;
   {
     const std::lock_guard lock(mu_);
     current = current_;
   }
-  Error error = MakeError(ErrorKind::kOutcomeNotRecorded,
-                          "the client was destroyed before the service had recorded it");
-  End(std::move(error));
-  // After the end, so that its answer is not taken for one more failure.
   if (current != nullptr) current->context.TryCancel();
 }
 
