@@ -8,32 +8,18 @@
 #include "tests/client_cpp/client_fixture.h"
 #include "tests/util/eventually.h"
 
-namespace idempotency {
+namespace idempotency::client {
 namespace {
 
-using client::Attempt;
-using client::Completed;
-using client::Error;
-using client::ErrorKind;
-using client::Failed;
-using client::FailureDisposition;
-using client::OnLeaseExpiry;
-using client::RunOptions;
-using client::StopReason;
-using client::WorkResult;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 class CancelTest : public ClientTest {
  protected:
-  client::RunResult Run(client::Client& client, const client::Work& fn) {
+  RunResult Run(Client& client, const Work& fn) {
     RunOptions options;
     options.cancel = source_.get_token();
     return client.RunOnce(key_, PaymentOf(), OnLeaseExpiry::kTakeOver, fn, options);
-  }
-  static WorkResult MustNotRun(const Attempt&) {
-    ADD_FAILURE() << "the work ran";
-    return WorkResult::Unknown("", "");
   }
 
   std::stop_source source_;
@@ -66,7 +52,7 @@ TEST_F(CancelTest, WhileItWaitsForTheNextTryNothingMoreIsSent) {
   proxy_.Always(
       "Begin",
       WithPushback(RefusedBecause(grpc::StatusCode::UNAVAILABLE, "STORE_UNAVAILABLE"), "20000"));
-  client::ClientOptions options = QuickOptions();
+  ClientOptions options = QuickOptions();
   options.hooks.on_retry = [&](const char*, const Error&) { source_.request_stop(); };
   const auto client = NewClient(options);
   EXPECT_EQ(ResultAs<Error>(Run(*client, MustNotRun)).kind, ErrorKind::kCancelled);
@@ -148,7 +134,7 @@ TEST_F(CancelTest, AfterTheWorkItsOutcomeIsRecordedInTheBackground) {
 
 TEST_F(CancelTest, DestructorWaitsForWhatIsRecordedInTheBackground) {
   proxy_.Always("Complete", Refused());
-  client::ClientOptions options = QuickOptions();
+  ClientOptions options = QuickOptions();
   options.shutdown_timeout = std::chrono::minutes(1);
   auto client = NewClient(options);
   (void)ResultAs<Error>(Run(*client, [&](const Attempt&) {
@@ -165,9 +151,9 @@ TEST_F(CancelTest, DestructorReportsWhatItGivesUp) {
   proxy_.Always("Complete", Hanging());
   std::mutex mu;
   std::vector<std::string> reported;
-  client::ClientOptions options = QuickOptions();
+  ClientOptions options = QuickOptions();
   options.shutdown_timeout = milliseconds(50);
-  options.hooks.on_outcome_not_recorded = [&](const client::Key& key, const WorkResult& work,
+  options.hooks.on_outcome_not_recorded = [&](const Key& key, const WorkResult& work,
                                               const Error& error) {
     const std::lock_guard lock(mu);
     EXPECT_EQ(error.kind, ErrorKind::kOutcomeNotRecorded);
@@ -184,9 +170,45 @@ TEST_F(CancelTest, DestructorReportsWhatItGivesUp) {
   EXPECT_THAT(reported, testing::ElementsAre(key_.idempotency_key));
 }
 
+// A channel that one of gRPC's own threads lets go of last brings the process down.
+TEST_F(CancelTest, DestructorLeavesTheChannelsToNobodyElse) {
+  const Channels channels = ChannelsTo(proxy_.address());
+  proxy_.Always("Complete", Hanging());
+  proxy_.Always("Renew", Hanging());
+  ClientOptions options = QuickOptions();
+  options.shutdown_timeout = milliseconds(0);
+  auto client = std::make_unique<Client>(channels, options);
+  RunOptions run;
+  run.cancel = source_.get_token();
+  run.lease_duration = milliseconds(300);
+  const auto work = [&](const Attempt&) {
+    EXPECT_TRUE(Eventually([&] { return proxy_.Count("Renew") > 0; }));
+    source_.request_stop();
+    return Done();
+  };
+  const auto error =
+      ResultAs<Error>(client->RunOnce(key_, PaymentOf(), OnLeaseExpiry::kTakeOver, work, run));
+  EXPECT_TRUE(error.still_recording);
+  client.reset();
+  EXPECT_EQ(channels.calls.use_count(), 1);
+  EXPECT_EQ(channels.waits.use_count(), 1);
+}
+
+TEST_F(CancelTest, AttemptThatIsKeptOutlivesItsClient) {
+  auto client = NewClient();
+  Attempt kept;
+  (void)Run(*client, [&](const Attempt& attempt) {
+    kept = attempt;
+    return Done();
+  });
+  client.reset();
+  EXPECT_EQ(kept.stop_reason(), StopReason::kNone);
+  EXPECT_GT(kept.lease_remaining().count(), 0);
+}
+
 TEST_F(CancelTest, GivingUpLeavesTheKeyToItsLeaseWhenTooMuchIsUnderWay) {
   proxy_.Always("Begin", HangingAfter());
-  client::ClientOptions options = QuickOptions();
+  ClientOptions options = QuickOptions();
   options.max_background_records = 0;
   const auto client = NewClient(options);
   std::thread canceller([&] {
@@ -199,4 +221,4 @@ TEST_F(CancelTest, GivingUpLeavesTheKeyToItsLeaseWhenTooMuchIsUnderWay) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::client

@@ -9,14 +9,8 @@
 #include "tests/client_cpp/client_fixture.h"
 #include "tests/util/eventually.h"
 
-namespace idempotency {
+namespace idempotency::client {
 namespace {
-
-using client::Attempt;
-using client::Completed;
-using client::OnLeaseExpiry;
-using client::Replayed;
-using client::RunOptions;
 
 class ChannelTest : public ClientTest {};
 
@@ -48,13 +42,8 @@ TEST_F(ChannelTest, WaitThatTheServiceEndsEarlyGoesOn) {
   const auto client = NewClient();
   RunOptions waiting;
   waiting.wait_timeout = std::chrono::seconds(30);
-  (void)ResultAs<Replayed>(client->RunOnce(
-      key_, PaymentOf(), OnLeaseExpiry::kTakeOver,
-      [](const Attempt&) {
-        ADD_FAILURE() << "the work ran";
-        return Done();
-      },
-      waiting));
+  (void)ResultAs<Replayed>(
+      client->RunOnce(key_, PaymentOf(), OnLeaseExpiry::kTakeOver, MustNotRun, waiting));
   const auto begins = proxy_.RequestsAs<v1::BeginRequest>("Begin");
   ASSERT_EQ(begins.size(), 3);
   EXPECT_EQ(begins[0].attempt_id(), begins[2].attempt_id());
@@ -62,8 +51,8 @@ TEST_F(ChannelTest, WaitThatTheServiceEndsEarlyGoesOn) {
 
 TEST_F(ChannelTest, CallsGoRoundAllAddresses) {
   FaultProxy other(SharedService().address(0));
-  client::Client client(ChannelsTo(absl::StrCat("ipv4:", proxy_.address(), ",", other.address())),
-                        QuickOptions());
+  Client client(ChannelsTo(absl::StrCat("ipv4:", proxy_.address(), ",", other.address())),
+                QuickOptions());
   EXPECT_TRUE(Eventually([&] {
     (void)client.RunOnce(NewKey(), PaymentOf(), OnLeaseExpiry::kTakeOver,
                          [](const Attempt&) { return Done(); });
@@ -74,11 +63,11 @@ TEST_F(ChannelTest, CallsGoRoundAllAddresses) {
 }
 
 TEST_F(ChannelTest, KeepaliveFasterThanTheServiceAllowsIsSlowedDown) {
-  client::ChannelOptions options;
+  ChannelOptions options;
   options.target = proxy_.address();
   options.credentials = grpc::InsecureChannelCredentials();
   options.keepalive_interval = std::chrono::milliseconds(1);
-  client::Client client(client::MakeChannels(options), QuickOptions());
+  Client client(MakeChannels(options), QuickOptions());
   // With a ping a millisecond the server would have cut the connection by now.
   for (int i = 0; i < 20; ++i) {
     (void)ResultAs<Completed>(client.RunOnce(NewKey(), PaymentOf(), OnLeaseExpiry::kTakeOver,
@@ -99,13 +88,8 @@ TEST_F(ChannelTest, ReleaseThatComesBeforeItsBeginIsTriedAgain) {
   });
   RunOptions options;
   options.cancel = source.get_token();
-  (void)ResultAs<client::Error>(client->RunOnce(
-      key_, PaymentOf(), OnLeaseExpiry::kHold,
-      [](const Attempt&) {
-        ADD_FAILURE() << "the work ran";
-        return Done();
-      },
-      options));
+  (void)ResultAs<Error>(
+      client->RunOnce(key_, PaymentOf(), OnLeaseExpiry::kHold, MustNotRun, options));
   canceller.join();
   EXPECT_TRUE(Eventually([&] { return IsState(v1::RECORD_STATE_RELEASED); }));
   EXPECT_EQ(proxy_.Count("Fail"), 2);
@@ -127,4 +111,4 @@ TEST_F(ChannelTest, ExampleMovesTheMoneyOnce) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::client

@@ -45,6 +45,19 @@ client::WorkResult Done(const std::string& body) {
   return client::WorkResult::Completed(std::move(outcome));
 }
 
+client::WorkResult MustNotRun(const client::Attempt&) {
+  ADD_FAILURE() << "the work ran";
+  return client::WorkResult::Unknown("", "");
+}
+
+std::vector<std::string> FieldsOf(const client::Error& error) {
+  std::vector<std::string> fields;
+  for (const client::FieldViolation& violation : error.violations) {
+    fields.push_back(violation.field);
+  }
+  return fields;
+}
+
 void AwaitStop(const client::Attempt& attempt) {
   EXPECT_TRUE(Eventually([&] { return attempt.stop.stop_requested(); })) << "not asked to stop";
 }

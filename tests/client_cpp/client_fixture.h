@@ -34,8 +34,14 @@ client::Key NewKey();
 client::Request PaymentOf(int amount = 100);
 client::WorkResult Done(const std::string& body = "paid");
 
+// As `fn`: fails the test.
+client::WorkResult MustNotRun(const client::Attempt& attempt);
+
 // Waits until the attempt is asked to stop. For use in `fn`; fails the test after a minute.
 void AwaitStop(const client::Attempt& attempt);
+
+// The fields of its violations.
+std::vector<std::string> FieldsOf(const client::Error& error);
 
 // The alternative of that type. Fails the test, and returns an empty one, if it is another.
 template <typename Expected>

@@ -6,23 +6,15 @@
 #include "tests/client_cpp/client_fixture.h"
 #include "tests/util/eventually.h"
 
-namespace idempotency {
+namespace idempotency::client {
 namespace {
 
-using client::Attempt;
-using client::Completed;
-using client::Error;
-using client::ErrorKind;
-using client::OnLeaseExpiry;
-using client::RunOptions;
-using client::StopReason;
-using client::WorkResult;
 using grpc::StatusCode;
 using std::chrono::milliseconds;
 
 class LeaseTest : public ClientTest {
  protected:
-  client::RunResult Run(const client::Work& fn, const RunOptions& options) {
+  RunResult Run(const Work& fn, const RunOptions& options) {
     return client_->RunOnce(key_, PaymentOf(), OnLeaseExpiry::kTakeOver, fn, options);
   }
   static RunOptions LeaseOf(milliseconds lease) {
@@ -31,7 +23,7 @@ class LeaseTest : public ClientTest {
     return options;
   }
 
-  const std::unique_ptr<client::Client> client_ = NewClient();
+  const std::unique_ptr<Client> client_ = NewClient();
 };
 
 TEST_F(LeaseTest, WorkLongerThanThreeLeasesKeepsItsLease) {
@@ -43,7 +35,7 @@ TEST_F(LeaseTest, WorkLongerThanThreeLeasesKeepsItsLease) {
         EXPECT_FALSE(attempt.stop.stop_requested());
         EXPECT_GT(attempt.lease_remaining(), milliseconds(0));
         EXPECT_LE(attempt.lease_remaining(), milliseconds(3200));
-        (void)ResultAs<client::InProgress>(RunElsewhere([](const Attempt&) { return Done(); }));
+        (void)ResultAs<InProgress>(RunElsewhere([](const Attempt&) { return Done(); }));
         return Done();
       },
       LeaseOf(milliseconds(3200))));
@@ -103,8 +95,8 @@ TEST_F(LeaseTest, WorkIsAskedToStopAtOnceWhenTheServiceSaysThatTheLeaseIsLost) {
 TEST_F(LeaseTest, LateOutcomeAfterATakeoverIsLeaseLostAndCarriesIt) {
   std::mutex mu;
   int reported = 0;
-  client::ClientOptions options = QuickOptions();
-  options.hooks.on_outcome_not_recorded = [&](const client::Key&, const WorkResult&, const Error&) {
+  ClientOptions options = QuickOptions();
+  options.hooks.on_outcome_not_recorded = [&](const Key&, const WorkResult&, const Error&) {
     const std::lock_guard lock(mu);
     ++reported;
   };
@@ -114,7 +106,7 @@ TEST_F(LeaseTest, LateOutcomeAfterATakeoverIsLeaseLostAndCarriesIt) {
       key_, PaymentOf(), OnLeaseExpiry::kTakeOver,
       [&](const Attempt& attempt) {
         AwaitStop(attempt);
-        client::RunResult second;
+        RunResult second;
         EXPECT_TRUE(Eventually([&] {
           second = RunElsewhere([&](const Attempt& newer) {
             EXPECT_EQ(newer.unknown_attempts, 1);
@@ -150,7 +142,7 @@ TEST_F(LeaseTest, WorkIsAskedToStopAfterItsLongestDuration) {
 TEST_F(LeaseTest, HangingWorkLosesItsLeaseAfterItsLongestDuration) {
   RunOptions options = LeaseOf(milliseconds(300));
   options.max_duration = milliseconds(500);
-  client::RunResult second;
+  RunResult second;
   const auto error = ResultAs<Error>(Run(
       [&](const Attempt&) {
         EXPECT_TRUE(Eventually([&] {
@@ -167,7 +159,7 @@ TEST_F(LeaseTest, NothingIsRenewedAfterTheWork) {
   (void)ResultAs<Completed>(
       Run([](const Attempt&) { return Done(); }, LeaseOf(milliseconds(3000))));
   // A second run of the same length on another key would have shown a renewal of the first.
-  const client::Key other = NewKey();
+  const Key other = NewKey();
   (void)ResultAs<Completed>(client_->RunOnce(
       other, PaymentOf(), OnLeaseExpiry::kTakeOver,
       [&](const Attempt&) {
@@ -194,4 +186,4 @@ TEST_F(LeaseTest, AttemptThatIsKeptAfterItsRunIsHarmless) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::client

@@ -12,6 +12,7 @@
 #include "client/cpp/src/convert.h"
 #include "client/cpp/src/sha256.h"
 #include "client/cpp/src/timers.h"
+#include "client/cpp/src/utf8.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "openssl/sha.h"

@@ -6,23 +6,16 @@
 #include "tests/client_cpp/client_fixture.h"
 #include "tests/util/eventually.h"
 
-namespace idempotency {
+namespace idempotency::client {
 namespace {
 
-using client::Attempt;
-using client::Completed;
-using client::Error;
-using client::ErrorKind;
-using client::OnLeaseExpiry;
-using client::RunOptions;
-using client::WorkResult;
 using grpc::StatusCode;
 using std::chrono::milliseconds;
 
 class RetryTest : public ClientTest {
  protected:
   // Counts its runs.
-  client::RunResult Run(client::Runner& runner, const RunOptions& options = {}) {
+  RunResult Run(Runner& runner, const RunOptions& options = {}) {
     return runner.RunOnce(
         key_, PaymentOf(), OnLeaseExpiry::kTakeOver,
         [this](const Attempt& attempt) {
@@ -61,7 +54,7 @@ TEST_F(RetryTest, BeginIsRepeatedWithItsAttemptIdAndTheWorkRunsOnce) {
 
 TEST_F(RetryTest, BeginThatHangsIsTriedAgain) {
   proxy_.Next("Begin", Hanging());
-  client::ClientOptions options;
+  ClientOptions options;
   options.rpc_timeout = milliseconds(300);
   const auto client = NewClient(options);
   (void)ResultAs<Completed>(Run(*client));
@@ -73,7 +66,7 @@ TEST_F(RetryTest, RateLimitedBeginIsRepeatedAfterWhatTheServiceAsks) {
   proxy_.Next("Begin",
               WithPushback(RefusedBecause(StatusCode::UNAVAILABLE, "OVERLOADED", 90'000), "30"));
   std::vector<std::optional<milliseconds>> asked;
-  client::ClientOptions options = QuickOptions();
+  ClientOptions options = QuickOptions();
   options.hooks.on_retry = [&](const char* rpc, const Error& error) {
     if (std::string(rpc) == "Begin") asked.push_back(error.retry_after);
   };
@@ -108,7 +101,7 @@ TEST_F(RetryTest, NegativePushbackEndsTheRepeats) {
 
 TEST_F(RetryTest, UnauthenticatedIsRepeatedOnceWithFreshCredentials) {
   int refreshed = 0;
-  client::ClientOptions options = QuickOptions();
+  ClientOptions options = QuickOptions();
   options.hooks.refresh_credentials = [&] { ++refreshed; };
   proxy_.Next("Begin", RefusedBecause(StatusCode::UNAUTHENTICATED, "CREDENTIALS_INVALID"));
   proxy_.Next("Complete", RefusedBecause(StatusCode::UNAUTHENTICATED, "CREDENTIALS_INVALID"));
@@ -185,7 +178,7 @@ TEST_F(RetryTest, CompleteIsRepeatedWithIdenticalBytesUntilItIsKnown) {
 
 TEST_F(RetryTest, CompleteThatHangsIsTriedAgain) {
   proxy_.Next("Complete", HangingAfter());
-  client::ClientOptions options;
+  ClientOptions options;
   options.rpc_timeout = milliseconds(500);
   const auto client = NewClient(options);
   (void)ResultAs<Completed>(Run(*client));
@@ -196,7 +189,7 @@ TEST_F(RetryTest, FailIsRepeatedWithIdenticalBytesUntilItIsKnown) {
   proxy_.Next("Fail", AnswerLost());
   proxy_.Next("Fail", AnswerLost());
   const auto client = NewClient();
-  (void)ResultAs<client::Failed>(
+  (void)ResultAs<Failed>(
       client->RunOnce(key_, PaymentOf(), OnLeaseExpiry::kTakeOver,
                       [](const Attempt&) { return WorkResult::FinalFailure("NO", "no"); }));
   const auto requests = proxy_.Requests("Fail");
@@ -215,8 +208,8 @@ class PermanentRefusal : public RetryTest, public testing::WithParamInterface<Pe
 TEST_P(PermanentRefusal, OfACompleteIsTypedAndCarriesTheOutcome) {
   std::mutex mu;
   std::vector<ErrorKind> reported;
-  client::ClientOptions options = QuickOptions();
-  options.hooks.on_outcome_not_recorded = [&](const client::Key& key, const WorkResult& work,
+  ClientOptions options = QuickOptions();
+  options.hooks.on_outcome_not_recorded = [&](const Key& key, const WorkResult& work,
                                               const Error& error) {
     const std::lock_guard lock(mu);
     EXPECT_EQ(key.idempotency_key, key_.idempotency_key);
@@ -261,10 +254,9 @@ TEST_F(RetryTest, ExhaustedOnCompleteIsSizeAndRepeatedOnceWithoutTheBody) {
 TEST_F(RetryTest, OutcomeIsNotRecordedWhenTheBudgetIsOver) {
   std::mutex mu;
   int reported = 0;
-  client::ClientOptions options = QuickOptions();
+  ClientOptions options = QuickOptions();
   options.record_timeout = milliseconds(400);
-  options.hooks.on_outcome_not_recorded = [&](const client::Key&, const WorkResult&,
-                                              const Error& error) {
+  options.hooks.on_outcome_not_recorded = [&](const Key&, const WorkResult&, const Error& error) {
     const std::lock_guard lock(mu);
     ++reported;
     EXPECT_EQ(error.kind, ErrorKind::kOutcomeNotRecorded);
@@ -281,10 +273,10 @@ TEST_F(RetryTest, OutcomeIsNotRecordedWhenTheBudgetIsOver) {
 }
 
 TEST_F(RetryTest, ServiceThatIsAwayRunsNothing) {
-  client::ClientOptions quick = QuickOptions();
+  ClientOptions quick = QuickOptions();
   // What the first try came to is not known, so its release is still tried when the client ends.
   quick.shutdown_timeout = milliseconds(50);
-  client::Client client(ChannelsTo("unix:/nonexistent/idempotencyd"), quick);
+  Client client(ChannelsTo("unix:/nonexistent/idempotencyd"), quick);
   RunOptions options;
   options.start_timeout = milliseconds(400);
   const auto error = ResultAs<Error>(Run(client, options));
@@ -306,18 +298,18 @@ TEST_F(RetryTest, ServiceThatIsSilentRunsNothingAndTheCallEnds) {
 TEST_F(RetryTest, ServiceThatIsKnownToBeAwayLeavesNothingToRelease) {
   std::mutex mu;
   int failed_releases = 0;
-  client::ClientOptions quick = QuickOptions();
+  ClientOptions quick = QuickOptions();
   quick.shutdown_timeout = milliseconds(50);
   quick.hooks.on_retry = [&](const char* rpc, const Error&) {
     const std::lock_guard lock(mu);
     if (std::string(rpc) == "Fail") ++failed_releases;
   };
-  const client::Channels channels = ChannelsTo("unix:/nonexistent/idempotencyd");
+  const Channels channels = ChannelsTo("unix:/nonexistent/idempotencyd");
   ASSERT_TRUE(Eventually([&] {
     return channels.calls->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_TRANSIENT_FAILURE;
   }));
   {
-    client::Client client(channels, quick);
+    Client client(channels, quick);
     RunOptions options;
     options.start_timeout = milliseconds(300);
     EXPECT_EQ(ResultAs<Error>(Run(client, options)).kind, ErrorKind::kUnavailable);
@@ -329,7 +321,7 @@ TEST_F(RetryTest, LookupIsRepeated) {
   const auto client = NewClient();
   (void)Run(*client);
   proxy_.Next("Lookup", Refused());
-  EXPECT_EQ(std::get<client::Record>(client->Lookup(key_)).state, client::RecordState::kCompleted);
+  EXPECT_EQ(std::get<Record>(client->Lookup(key_)).state, RecordState::kCompleted);
 }
 
 // The record is held, its attempt's lease over, and nobody but the attempt knows that nothing was
@@ -339,13 +331,8 @@ TEST_F(RetryTest, BeginRefusedAfterALostAnswerSaysThatNothingWasDone) {
   RunOptions options;
   options.lease_duration = milliseconds(100);
   const auto client = NewClient();
-  const auto error = ResultAs<Error>(client->RunOnce(
-      key_, PaymentOf(), OnLeaseExpiry::kHold,
-      [](const Attempt&) -> WorkResult {
-        ADD_FAILURE() << "the work ran";
-        return WorkResult::Unknown("", "");
-      },
-      options));
+  const auto error = ResultAs<Error>(
+      client->RunOnce(key_, PaymentOf(), OnLeaseExpiry::kHold, MustNotRun, options));
   EXPECT_EQ(error.kind, ErrorKind::kNeedsResolution);
   EXPECT_TRUE(Eventually([&] { return IsState(v1::RECORD_STATE_RELEASED); }));
   EXPECT_EQ(Lookup().unknown_attempts(), 0);
@@ -363,4 +350,4 @@ TEST_F(RetryTest, BeginWhoseAnswerCameTooLateIsMadeGoodBeforeTheWork) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::client

@@ -7,36 +7,18 @@
 #include "tests/client_cpp/client_fixture.h"
 #include "tests/util/eventually.h"
 
-namespace idempotency {
+namespace idempotency::client {
 namespace {
-
-using client::Attempt;
-using client::Completed;
-using client::Error;
-using client::ErrorKind;
-using client::Failed;
-using client::FailureDisposition;
-using client::InProgress;
-using client::OnLeaseExpiry;
-using client::Outcome;
-using client::Replayed;
-using client::RunOptions;
-using client::WorkResult;
 
 class RunOnceTest : public ClientTest {
  protected:
-  client::RunResult Run(const client::Work& fn, const RunOptions& options = {},
-                        OnLeaseExpiry on_lease_expiry = OnLeaseExpiry::kTakeOver) {
+  RunResult Run(const Work& fn, const RunOptions& options = {},
+                OnLeaseExpiry on_lease_expiry = OnLeaseExpiry::kTakeOver) {
     return client_->RunOnce(key_, PaymentOf(), on_lease_expiry, fn, options);
   }
 
-  const std::unique_ptr<client::Client> client_ = NewClient();
+  const std::unique_ptr<Client> client_ = NewClient();
 };
-
-WorkResult MustNotRun(const Attempt&) {
-  ADD_FAILURE() << "the work ran";
-  return WorkResult::Unknown("", "");
-}
 
 TEST_F(RunOnceTest, RunsTheWorkAndRecordsItsOutcome) {
   int runs = 0;
@@ -75,13 +57,13 @@ TEST_F(RunOnceTest, SecondCallReplaysTheSameAnswerWithoutTheWork) {
 
 TEST_F(RunOnceTest, AbsentAndEmptyBodiesStayApart) {
   (void)Run([](const Attempt&) { return WorkResult::Completed({}); });
-  EXPECT_EQ(client::OutcomeOf(Run(MustNotRun))->body, std::nullopt);
+  EXPECT_EQ(OutcomeOf(Run(MustNotRun))->body, std::nullopt);
   const auto other = NewKey();
-  const auto run = [&](const client::Work& fn) {
+  const auto run = [&](const Work& fn) {
     return client_->RunOnce(other, PaymentOf(), OnLeaseExpiry::kTakeOver, fn);
   };
   (void)run([](const Attempt&) { return Done(""); });
-  EXPECT_EQ(client::OutcomeOf(run(MustNotRun))->body, "");
+  EXPECT_EQ(OutcomeOf(run(MustNotRun))->body, "");
 }
 
 TEST_F(RunOnceTest, FinalFailureIsReplayed) {
@@ -92,7 +74,7 @@ TEST_F(RunOnceTest, FinalFailureIsReplayed) {
   }));
   EXPECT_EQ(failed.failure.disposition, FailureDisposition::kFinal);
   const auto replayed = ResultAs<Replayed>(Run(MustNotRun));
-  const auto& failure = std::get<client::Failure>(replayed.answer);
+  const auto& failure = std::get<Failure>(replayed.answer);
   EXPECT_EQ(failure.disposition, FailureDisposition::kFinal);
   EXPECT_EQ(failure.code, "DECLINED");
   EXPECT_EQ(failure.message, "by the bank");
@@ -183,24 +165,39 @@ TEST_F(RunOnceTest, OtherRequestUnderTheKeyIsKeyReused) {
 }
 
 TEST_F(RunOnceTest, FingerprintIsComparedLikeABody) {
-  const client::Request request("POST /payments", client::Fingerprint{std::string(32, 'f')});
+  const Request request("POST /payments", Fingerprint{std::string(32, 'f')});
   (void)client_->RunOnce(key_, request, OnLeaseExpiry::kTakeOver,
                          [](const Attempt&) { return Done(); });
   (void)ResultAs<Replayed>(client_->RunOnce(key_, request, OnLeaseExpiry::kTakeOver, MustNotRun));
-  const client::Request other("POST /payments", client::Fingerprint{std::string(32, 'g')});
+  const Request other("POST /payments", Fingerprint{std::string(32, 'g')});
   const auto error =
       ResultAs<Error>(client_->RunOnce(key_, other, OnLeaseExpiry::kTakeOver, MustNotRun));
   EXPECT_EQ(error.kind, ErrorKind::kKeyReused);
 }
 
-TEST_F(RunOnceTest, InvalidFieldsAreNamed) {
-  const client::Key bad = {"", std::string(256, 'k')};
+TEST_F(RunOnceTest, InvalidFieldsAreNamedByTheService) {
+  const Key bad = {"a b", std::string(256, 'k')};
   const auto error =
       ResultAs<Error>(client_->RunOnce(bad, PaymentOf(), OnLeaseExpiry::kTakeOver, MustNotRun));
   EXPECT_EQ(error.kind, ErrorKind::kInvalidField);
-  std::vector<std::string> fields;
-  for (const auto& violation : error.violations) fields.push_back(violation.field);
-  EXPECT_THAT(fields, testing::UnorderedElementsAre("merchant_id", "idempotency_key"));
+  EXPECT_THAT(FieldsOf(error), testing::UnorderedElementsAre("merchant_id", "idempotency_key"));
+  EXPECT_EQ(proxy_.Count("Begin"), 1);
+}
+
+TEST_F(RunOnceTest, KeysTtlCountsWhereTheOptionsHaveNone) {
+  Key key = NewKey();
+  key.ttl = std::chrono::hours(24 * 30);
+  const auto run = [&](const RunOptions& options) {
+    (void)client_->RunOnce(
+        key, PaymentOf(), OnLeaseExpiry::kTakeOver, [](const Attempt&) { return Done(); }, options);
+  };
+  run({});
+  RunOptions options;
+  options.ttl = std::chrono::hours(1);
+  run(options);
+  const auto begins = proxy_.RequestsAs<v1::BeginRequest>("Begin");
+  EXPECT_EQ(begins.at(0).ttl().seconds(), 30 * 24 * 3600);
+  EXPECT_EQ(begins.at(1).ttl().seconds(), 3600);
 }
 
 TEST_F(RunOnceTest, OptionsReachTheService) {
@@ -225,9 +222,29 @@ TEST_F(RunOnceTest, OptionsOutOfBoundsAreRefusedAndNotCut) {
   EXPECT_EQ(error.violations.at(0).field, "lease_duration");
 }
 
-TEST_F(RunOnceTest, WorkThatIsMissingIsRefused) {
+TEST_F(RunOnceTest, WhatTheClientSeesIsWrongIsNotSent) {
   EXPECT_EQ(ResultAs<Error>(Run(nullptr)).kind, ErrorKind::kInvalidField);
+  EXPECT_EQ(std::get<Error>(client_->Lookup({"acme", ""})).kind, ErrorKind::kInvalidField);
   EXPECT_EQ(proxy_.Count("Begin"), 0);
+  EXPECT_EQ(proxy_.Count("Lookup"), 0);
+}
+
+TEST_F(RunOnceTest, ClientWithOptionsThatCannotBeRefusesEveryCall) {
+  const auto fields = [&](auto change) {
+    ClientOptions options = QuickOptions();
+    change(&options);
+    const auto client = NewClient(options);
+    EXPECT_EQ(std::get<Error>(client->Lookup(key_)).kind, ErrorKind::kInvalidField);
+    return FieldsOf(
+        ResultAs<Error>(client->RunOnce(key_, PaymentOf(), OnLeaseExpiry::kTakeOver, MustNotRun)));
+  };
+  using std::chrono::milliseconds;
+  EXPECT_THAT(fields([](auto* options) { options->rpc_timeout = milliseconds(0); }),
+              testing::ElementsAre("rpc_timeout"));
+  EXPECT_THAT(fields([](auto* options) { options->record_timeout = milliseconds(-1); }),
+              testing::ElementsAre("record_timeout"));
+  EXPECT_THAT(fields([](auto* options) { options->shutdown_timeout = milliseconds(-1); }),
+              testing::ElementsAre("shutdown_timeout"));
 }
 
 TEST_F(RunOnceTest, SecondCallMeanwhileIsInProgress) {
@@ -241,7 +258,7 @@ TEST_F(RunOnceTest, SecondCallMeanwhileIsInProgress) {
 }
 
 TEST_F(RunOnceTest, WaitingCallGetsTheOthersOutcome) {
-  client::RunResult waited;
+  RunResult waited;
   std::thread waiter;
   (void)ResultAs<Completed>(Run([&](const Attempt&) {
     waiter = std::thread([&] {
@@ -271,7 +288,7 @@ TEST_F(RunOnceTest, BodyOfTheLargestSizeIsRecordedWhole) {
   const std::string body(256 * 1024, 'b');
   const auto completed = ResultAs<Completed>(Run([&](const Attempt&) { return Done(body); }));
   EXPECT_FALSE(completed.recorded_without_body);
-  EXPECT_EQ(client::OutcomeOf(Run(MustNotRun))->body, body);
+  EXPECT_EQ(OutcomeOf(Run(MustNotRun))->body, body);
 }
 
 TEST_F(RunOnceTest, LargerBodyIsRecordedByItsSizeAndDigest) {
@@ -279,8 +296,8 @@ TEST_F(RunOnceTest, LargerBodyIsRecordedByItsSizeAndDigest) {
   const auto completed = ResultAs<Completed>(Run([&](const Attempt&) { return Done(body); }));
   EXPECT_TRUE(completed.recorded_without_body);
   EXPECT_EQ(completed.outcome.body, body);
-  const client::RunResult replayed = Run(MustNotRun);
-  const Outcome& outcome = *client::OutcomeOf(replayed);
+  const RunResult replayed = Run(MustNotRun);
+  const Outcome& outcome = *OutcomeOf(replayed);
   EXPECT_TRUE(outcome.body_omitted);
   EXPECT_EQ(outcome.body, std::nullopt);
   EXPECT_EQ(outcome.body_size, 256 * 1024 + 1);
@@ -292,7 +309,7 @@ TEST_F(RunOnceTest, BodyOverTheReceiveLimitIsRecordedByItsSizeAndDigest) {
   const auto completed =
       ResultAs<Completed>(Run([&](const Attempt&) { return Done(std::string(5 << 20, 'b')); }));
   EXPECT_TRUE(completed.recorded_without_body);
-  EXPECT_EQ(client::OutcomeOf(Run(MustNotRun))->body_size, 5 << 20);
+  EXPECT_EQ(OutcomeOf(Run(MustNotRun))->body_size, 5 << 20);
 }
 
 TEST_F(RunOnceTest, FailureWithATooLargeOutcomeIsRecordedByItsSizeAndDigest) {
@@ -326,7 +343,7 @@ TEST_F(RunOnceTest, OutcomeThatTheServiceRefusesComesBackWithTheError) {
 }
 
 TEST_F(RunOnceTest, RequestOverTheReceiveLimitIsTooLargeAndDoesNotRun) {
-  const client::Request request("POST /files", client::Payload{std::string(5 << 20, 'x'), ""});
+  const Request request("POST /files", Payload{std::string(5 << 20, 'x'), ""});
   const auto error =
       ResultAs<Error>(client_->RunOnce(key_, request, OnLeaseExpiry::kTakeOver, MustNotRun));
   EXPECT_EQ(error.kind, ErrorKind::kRequestTooLarge);
@@ -347,13 +364,13 @@ TEST_F(RunOnceTest, AttemptIdsAreFreshForEveryCall) {
 TEST_F(RunOnceTest, LookupShowsTheRecordAndItsBodyOnlyWhenAsked) {
   (void)Run([](const Attempt&) { return Done(); });
   const auto without = client_->Lookup(key_);
-  const auto& record = std::get<client::Record>(without);
-  EXPECT_EQ(record.state, client::RecordState::kCompleted);
+  const auto& record = std::get<Record>(without);
+  EXPECT_EQ(record.state, RecordState::kCompleted);
   EXPECT_EQ(record.operation, "POST /payments");
   EXPECT_EQ(record.outcome->body, std::nullopt);
   EXPECT_EQ(record.outcome->body_size, 4);
   EXPECT_TRUE(record.expire_time.has_value());
-  EXPECT_EQ(std::get<client::Record>(client_->Lookup(key_, true)).outcome->body, "paid");
+  EXPECT_EQ(std::get<Record>(client_->Lookup(key_, true)).outcome->body, "paid");
 }
 
 TEST_F(RunOnceTest, LookupOfAnUnknownKeyIsRecordNotFound) {
@@ -361,4 +378,4 @@ TEST_F(RunOnceTest, LookupOfAnUnknownKeyIsRecordNotFound) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::client

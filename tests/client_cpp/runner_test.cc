@@ -4,50 +4,35 @@
 #include <stdexcept>
 #include <thread>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "idempotency/client/fake_runner.h"
 #include "tests/client_cpp/client_fixture.h"
 
-namespace idempotency {
+namespace idempotency::client {
 namespace {
 
-using client::Attempt;
-using client::Completed;
-using client::Error;
-using client::ErrorKind;
-using client::Failed;
-using client::FailureDisposition;
-using client::InProgress;
-using client::OnLeaseExpiry;
-using client::Outcome;
-using client::Replayed;
-using client::RunOptions;
-using client::WorkResult;
-
-using NewRunner = std::function<std::unique_ptr<client::Runner>()>;
+using NewRunner = std::function<std::unique_ptr<Runner>()>;
 
 class RunnerTest : public testing::TestWithParam<NewRunner> {
  protected:
-  client::RunResult Run(const client::Work& fn, const RunOptions& options = {},
-                        OnLeaseExpiry on_lease_expiry = OnLeaseExpiry::kTakeOver) {
+  RunResult Run(const Work& fn, const RunOptions& options = {},
+                OnLeaseExpiry on_lease_expiry = OnLeaseExpiry::kTakeOver) {
     return runner_->RunOnce(key_, PaymentOf(), on_lease_expiry, fn, options);
   }
-  static WorkResult MustNotRun(const Attempt&) {
-    ADD_FAILURE() << "the work ran";
-    return WorkResult::Unknown("", "");
-  }
 
-  const std::unique_ptr<client::Runner> runner_ = GetParam()();
-  const client::Key key_ = NewKey();
+  const std::unique_ptr<Runner> runner_ = GetParam()();
+  const Key key_ = NewKey();
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Runners, RunnerTest,
-    testing::Values(NewRunner([] { return std::make_unique<client::FakeRunner>(); }), NewRunner([] {
-                      return std::make_unique<client::Client>(
-                          ChannelsTo(SharedService().address(0)), QuickOptions());
-                    })),
-    [](const auto& each) { return each.index == 0 ? "Fake" : "Client"; });
+INSTANTIATE_TEST_SUITE_P(Runners, RunnerTest,
+                         testing::Values(NewRunner([] { return std::make_unique<FakeRunner>(); }),
+                                         NewRunner([] {
+                                           return std::make_unique<Client>(
+                                               ChannelsTo(SharedService().address(0)),
+                                               QuickOptions());
+                                         })),
+                         [](const auto& each) { return each.index == 0 ? "Fake" : "Client"; });
 
 TEST_P(RunnerTest, CompletesThenReplays) {
   const auto completed = ResultAs<Completed>(Run([](const Attempt& attempt) {
@@ -56,7 +41,7 @@ TEST_P(RunnerTest, CompletesThenReplays) {
     EXPECT_FALSE(attempt.previous_attempt.has_value());
     EXPECT_EQ(attempt.downstream_key.size(), 36);
     EXPECT_FALSE(attempt.stop.stop_requested());
-    EXPECT_EQ(attempt.stop_reason(), client::StopReason::kNone);
+    EXPECT_EQ(attempt.stop_reason(), StopReason::kNone);
     EXPECT_GT(attempt.lease_remaining().count(), 0);
     return Done();
   }));
@@ -71,7 +56,7 @@ TEST_P(RunnerTest, FinalFailureIsReplayed) {
   (void)ResultAs<Failed>(
       Run([](const Attempt&) { return WorkResult::FinalFailure("DECLINED", "no"); }));
   const auto replayed = ResultAs<Replayed>(Run(MustNotRun));
-  EXPECT_EQ(std::get<client::Failure>(replayed.answer).code, "DECLINED");
+  EXPECT_EQ(std::get<Failure>(replayed.answer).code, "DECLINED");
 }
 
 TEST_P(RunnerTest, NotAppliedStartsTheNextAttempt) {
@@ -126,7 +111,7 @@ TEST_P(RunnerTest, OtherRequestIsKeyReused) {
 }
 
 TEST_P(RunnerTest, SecondCallMeanwhileIsInProgressOrWaits) {
-  client::RunResult waited;
+  RunResult waited;
   std::thread waiter;
   (void)ResultAs<Completed>(Run([&](const Attempt&) {
     (void)ResultAs<InProgress>(Run(MustNotRun));
@@ -151,44 +136,140 @@ TEST_P(RunnerTest, CallThatIsCancelledBeforeTheWorkDoesNotRun) {
 
 TEST_P(RunnerTest, LookupShowsWhereTheKeyStands) {
   EXPECT_EQ(std::get<Error>(runner_->Lookup(key_)).kind, ErrorKind::kRecordNotFound);
-  const auto state = [&] { return std::get<client::Record>(runner_->Lookup(key_)).state; };
+  const auto state = [&] { return std::get<Record>(runner_->Lookup(key_)).state; };
   (void)Run([&](const Attempt&) {
-    EXPECT_EQ(state(), client::RecordState::kInProgress);
+    EXPECT_EQ(state(), RecordState::kInProgress);
     return WorkResult::NotApplied("", "");
   });
-  EXPECT_EQ(state(), client::RecordState::kReleased);
+  EXPECT_EQ(state(), RecordState::kReleased);
   (void)Run([&](const Attempt&) { return WorkResult::Unknown("", ""); });
-  EXPECT_EQ(state(), client::RecordState::kAbandoned);
+  EXPECT_EQ(state(), RecordState::kAbandoned);
   (void)Run([&](const Attempt&) { return Done(); });
-  const auto record = std::get<client::Record>(runner_->Lookup(key_, true));
-  EXPECT_EQ(record.state, client::RecordState::kCompleted);
+  const auto record = std::get<Record>(runner_->Lookup(key_, true));
+  EXPECT_EQ(record.state, RecordState::kCompleted);
   EXPECT_EQ(record.outcome->body, "paid");
   EXPECT_EQ(record.operation, "POST /payments");
   EXPECT_EQ(record.attempt_number, 3);
   EXPECT_EQ(record.unknown_attempts, 1);
-  EXPECT_EQ(std::get<client::Record>(runner_->Lookup(key_)).outcome->body, std::nullopt);
+  EXPECT_EQ(std::get<Record>(runner_->Lookup(key_)).outcome->body, std::nullopt);
+}
+
+struct BadCall {
+  const char* field;
+  std::function<void(Key*, Request*, OnLeaseExpiry*, RunOptions*, Work*)> spoil;
+};
+
+TEST_P(RunnerTest, MistakesThatNeedNoServiceAreNamed) {
+  using std::chrono::milliseconds;
+  const std::vector<BadCall> calls = {
+      {"fn", [](auto*, auto*, auto*, auto*, Work* fn) { *fn = nullptr; }},
+      {"on_lease_expiry", [](auto*, auto*, auto* action, auto*, auto*) { *action = {}; }},
+      {"on_lease_expiry",
+       [](auto*, auto*, auto* action, auto*, auto*) { *action = static_cast<OnLeaseExpiry>(3); }},
+      {"merchant_id", [](Key* key, auto*, auto*, auto*, auto*) { key->merchant_id = ""; }},
+      {"merchant_id", [](Key* key, auto*, auto*, auto*, auto*) { key->merchant_id = "\xFF"; }},
+      {"idempotency_key", [](Key* key, auto*, auto*, auto*, auto*) { key->idempotency_key = ""; }},
+      {"idempotency_key",
+       [](Key* key, auto*, auto*, auto*, auto*) { key->idempotency_key = "\xFF"; }},
+      {"parts[1]",
+       [](Key* key, auto*, auto*, auto*, auto*) {
+         *key = {"acme", "", std::nullopt, FieldViolation{"parts[1]", "must not be empty"}};
+       }},
+      {"operation",
+       [](auto*, Request* request, auto*, auto*, auto*) { request->operation = "\xFF"; }},
+      {"payload.content_type",
+       [](auto*, Request* request, auto*, auto*, auto*) {
+         request->content = Payload{"", "\xFF"};
+       }},
+      {"ttl",
+       [](auto*, auto*, auto*, auto* options, auto*) { options->ttl = std::chrono::seconds(-1); }},
+      {"lease_duration", [](auto*, auto*, auto*, auto* options,
+                            auto*) { options->lease_duration = milliseconds(-1); }},
+      {"wait_timeout",
+       [](auto*, auto*, auto*, auto* options, auto*) { options->wait_timeout = milliseconds(-1); }},
+      {"max_duration",
+       [](auto*, auto*, auto*, auto* options, auto*) { options->max_duration = milliseconds(0); }},
+      {"start_timeout",
+       [](auto*, auto*, auto*, auto* options, auto*) { options->start_timeout = milliseconds(0); }},
+      {"labels",
+       [](auto*, auto*, auto*, auto* options, auto*) { options->labels["order"] = "\xFF"; }},
+      {"labels", [](auto*, auto*, auto*, auto* options, auto*) { options->labels["\xFF"] = ""; }},
+      {"on_unavailable", [](auto*, auto*, auto*, auto* options,
+                            auto*) { options->on_unavailable = static_cast<OnUnavailable>(2); }},
+      {"on_unavailable",
+       [](auto*, auto*, auto* action, auto* options, auto*) {
+         *action = OnLeaseExpiry::kHold;
+         options->on_unavailable = OnUnavailable::kRunUnprotected;
+       }},
+  };
+  for (const BadCall& call : calls) {
+    Key key = key_;
+    Request request = PaymentOf();
+    auto action = OnLeaseExpiry::kTakeOver;
+    RunOptions options;
+    Work fn = MustNotRun;
+    call.spoil(&key, &request, &action, &options, &fn);
+    const auto error = ResultAs<Error>(runner_->RunOnce(key, request, action, fn, options));
+    EXPECT_EQ(error.kind, ErrorKind::kInvalidField) << call.field;
+    EXPECT_THAT(FieldsOf(error), testing::ElementsAre(call.field));
+    EXPECT_THAT(error.message, testing::StartsWith(std::string(call.field) + ": "));
+  }
+}
+
+TEST_P(RunnerTest, AllMistakesAreNamedTogether) {
+  RunOptions options;
+  options.wait_timeout = std::chrono::milliseconds(-1);
+  const auto error = ResultAs<Error>(Run(nullptr, options));
+  EXPECT_THAT(FieldsOf(error), testing::UnorderedElementsAre("fn", "wait_timeout"));
 }
 
 class FakeRunnerTest : public testing::Test {
  protected:
-  client::RunResult Run(const client::Work& fn) {
+  RunResult Run(const Work& fn) {
     return runner_.RunOnce(key_, PaymentOf(), OnLeaseExpiry::kTakeOver, fn);
   }
 
-  client::FakeRunner runner_;
-  const client::Key key_ = {"acme", "k"};
+  FakeRunner runner_;
+  const Key key_ = {"acme", "k"};
 };
 
 TEST_F(FakeRunnerTest, FailsTheNextStartOnly) {
   Error away;
   away.kind = ErrorKind::kUnavailable;
   runner_.FailNextStart(away);
-  EXPECT_EQ(ResultAs<Error>(Run([](const Attempt&) {
-              ADD_FAILURE() << "the work ran";
-              return Done();
-            })).kind,
-            ErrorKind::kUnavailable);
+  EXPECT_EQ(ResultAs<Error>(Run(MustNotRun)).kind, ErrorKind::kUnavailable);
   (void)ResultAs<Completed>(Run([](const Attempt&) { return Done(); }));
+}
+
+TEST_F(FakeRunnerTest, RunsUnprotectedWhereAClientWould) {
+  RunOptions options;
+  options.on_unavailable = OnUnavailable::kRunUnprotected;
+  const auto run = [&](const char* reason) {
+    Error away;
+    away.kind = ErrorKind::kUnavailable;
+    away.reason = reason;
+    runner_.FailNextStart(away);
+    return runner_.RunOnce(
+        key_, PaymentOf(), OnLeaseExpiry::kTakeOver,
+        [](const Attempt& attempt) {
+          EXPECT_TRUE(attempt.unprotected);
+          EXPECT_EQ(attempt.attempt_number, 0);
+          EXPECT_EQ(attempt.downstream_key, "");
+          return Done();
+        },
+        options);
+  };
+  for (const char* reason : {"", "STORE_UNAVAILABLE", "OVERLOADED", "DRAINING"}) {
+    const auto unprotected = ResultAs<Unprotected>(run(reason));
+    EXPECT_EQ(unprotected.work.outcome()->body, "paid");
+    EXPECT_EQ(unprotected.error.reason, reason);
+  }
+  for (const char* reason : {"COMMIT_UNKNOWN", "SCHEMA_INCOMPATIBLE"}) {
+    EXPECT_EQ(ResultAs<Error>(run(reason)).reason, reason);
+  }
+  EXPECT_EQ(runner_.unprotected_runs(), 4);
+  // Nothing of it is recorded.
+  EXPECT_EQ(std::get<Error>(runner_.Lookup(key_)).kind, ErrorKind::kRecordNotFound);
 }
 
 TEST_F(FakeRunnerTest, LosesTheNextRecordOnly) {
@@ -213,4 +294,4 @@ TEST_F(FakeRunnerTest, CrashedAttemptIsUnknown) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::client

@@ -141,6 +141,10 @@ bool IsWorthRepeating(const CallFailure& failure) {
          failure.error.kind == ErrorKind::kRateLimited;
 }
 
+bool IsAwayReason(const std::string& reason) {
+  return reason == "STORE_UNAVAILABLE" || reason == "OVERLOADED" || reason == "DRAINING";
+}
+
 bool IsWorthRecordingAgain(const CallFailure& failure) {
   switch (failure.code()) {
     case grpc::StatusCode::INVALID_ARGUMENT:

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
@@ -31,6 +32,9 @@ Error MakeError(ErrorKind kind, std::string message);
 // A call that only asks, or may be repeated under its attempt id: Begin, Lookup, Renew. True if a
 // repeat may help. UNAUTHENTICATED is the caller's to judge: once, with fresh credentials.
 bool IsWorthRepeating(const CallFailure& failure);
+
+// The service's own word that it cannot work at present, and did nothing.
+bool IsAwayReason(const std::string& reason);
 
 // Complete or Fail: false if the service refused it and always will. UNAUTHENTICATED as above.
 bool IsWorthRecordingAgain(const CallFailure& failure);

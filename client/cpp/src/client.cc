@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "client/cpp/src/arguments.h"
 #include "client/cpp/src/convert.h"
 #include "client/cpp/src/core.h"
 #include "client/cpp/src/run.h"
@@ -31,16 +32,22 @@ Client::~Client() {
 
 RunResult Client::DoRunOnce(const Key& key, const Request& request, OnLeaseExpiry on_lease_expiry,
                             const Work& fn, const RunOptions& options) {
+  if (auto fault = FaultOf(core_->options)) return *std::move(fault);
+  if (auto fault = FaultOf(key, request, on_lease_expiry, fn, options)) return *std::move(fault);
   return Run(core_, key, request, on_lease_expiry, options).Execute(fn);
 }
 
+uint64_t Client::unprotected_runs() const { return core_->unprotected_runs; }
+
 LookupResult Client::DoLookup(const Key& key, bool include_body) {
+  if (auto fault = FaultOf(core_->options)) return *std::move(fault);
+  if (auto fault = FaultOf(key)) return *std::move(fault);
   v1::LookupRequest request;
   request.set_merchant_id(key.merchant_id);
   request.set_idempotency_key(key.idempotency_key);
   request.set_include_outcome(include_body);
   v1::LookupResponse response;
-  bool may_have_effect = false;  // never: it only reads
+  Tries tries;  // of no interest: it only reads
   RepeatPlan plan;
   plan.rpc = "Lookup";
   plan.give_up_at = After(BootClock::now(), kLookupTimeout);
@@ -50,7 +57,7 @@ LookupResult Client::DoLookup(const Key& key, bool include_body) {
         const grpc::Status status = core_->calls->Lookup(context, request, &response);
         return CheckAnswer(status, !response.record_id().empty());
       },
-      &may_have_effect);
+      &tries);
   if (failure.has_value()) return failure->error;
   return RecordOf(response);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "client/cpp/src/sha256.h"
+#include "client/cpp/src/utf8.h"
 
 namespace idempotency::client {
 namespace {
@@ -12,31 +13,6 @@ constexpr size_t kMaxCodeBytes = 64;
 constexpr size_t kMaxMessageBytes = 1024;
 // 250 years: fits nanoseconds in 64 bits, whatever a broken server sends.
 constexpr int64_t kMostSeconds = int64_t{250} * 366 * 24 * 3600;
-
-// The length of the UTF-8 character that `text` begins with; 0 if it is none. By the table of
-// well-formed sequences in the Unicode standard (3-7).
-size_t CharacterBytes(std::string_view text) {
-  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = at(0);
-  if (first < 0x80) return 1;
-  const size_t bytes = first < 0xC2   ? 0
-                       : first < 0xE0 ? 2
-                       : first < 0xF0 ? 3
-                       : first < 0xF5 ? 4
-                                      : 0;
-  if (bytes == 0 || text.size() < bytes) return 0;
-  unsigned char low = 0x80;
-  unsigned char high = 0xBF;
-  if (first == 0xE0) low = 0xA0;
-  if (first == 0xED) high = 0x9F;
-  if (first == 0xF0) low = 0x90;
-  if (first == 0xF4) high = 0x8F;
-  if (at(1) < low || at(1) > high) return 0;
-  for (size_t i = 2; i < bytes; ++i) {
-    if (at(i) < 0x80 || at(i) > 0xBF) return 0;
-  }
-  return bytes;
-}
 
 FailureDisposition DispositionOf(v1::FailureDisposition disposition) {
   switch (disposition) {
@@ -87,22 +63,6 @@ RecordState StateOf(v1::RecordState state) {
 
 }  // namespace
 
-std::string CleanText(std::string_view text, size_t max_bytes) {
-  std::string clean;
-  while (!text.empty()) {
-    const size_t bytes = CharacterBytes(text);
-    const size_t added = std::max<size_t>(bytes, 1);
-    if (clean.size() + added > max_bytes) break;
-    if (bytes == 0) {
-      clean.push_back('?');
-    } else {
-      clean.append(text.substr(0, bytes));
-    }
-    text.remove_prefix(added);
-  }
-  return clean;
-}
-
 void ToProto(std::chrono::milliseconds span, google::protobuf::Duration* message) {
   message->set_seconds(span.count() / 1000);
   message->set_nanos(static_cast<int32_t>(span.count() % 1000 * 1'000'000));
@@ -149,7 +109,9 @@ v1::BeginRequest BeginRequestOf(const Key& key, const Request& request,
     begin.set_fingerprint(fingerprint.sha256);
     begin.set_fingerprint_scheme(fingerprint.scheme);
   }
-  if (options.ttl.has_value()) begin.mutable_ttl()->set_seconds(options.ttl->count());
+  if (const auto ttl = options.ttl.has_value() ? options.ttl : key.ttl) {
+    begin.mutable_ttl()->set_seconds(ttl->count());
+  }
   if (options.lease_duration.has_value()) {
     ToProto(*options.lease_duration, begin.mutable_lease_duration());
   }

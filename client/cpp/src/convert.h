@@ -4,7 +4,6 @@
 #include <chrono>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "idempotency/client/runner.h"
 #include "idempotency/client/types.h"
@@ -20,9 +19,6 @@ v1::BeginRequest BeginRequestOf(const Key& key, const Request& request,
 void ToProto(const Outcome& outcome, v1::Outcome* message);
 void ToProto(const Failure& failure, v1::Failure* message);
 void ToProto(std::chrono::milliseconds span, google::protobuf::Duration* message);
-
-// At most `max_bytes` of `text`, cut between characters; what is not UTF-8 becomes a question mark.
-std::string CleanText(std::string_view text, size_t max_bytes);
 
 // Replaces the body by its size and digest. False, and nothing changes, if there is none.
 bool OmitBody(v1::Outcome* outcome);

@@ -1,8 +1,9 @@
 // What the calls of one Client share. Internal.
 #pragma once
 
+#include <atomic>
 #include <chrono>
-#include <exception>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -35,6 +36,7 @@ struct Core {
   const std::shared_ptr<CallsInFlight> calls_in_flight = std::make_shared<CallsInFlight>();
   RecorderSet recorders;
   Timers timers;
+  std::atomic<uint64_t> unprotected_runs{0};
 };
 
 // Calls a hook, if there is one. What it throws is dropped: no hook may cost an outcome.
@@ -60,13 +62,27 @@ struct RepeatPlan {
   // If given: a try that failed while this channel had no connection, before and after, counts as
   // never sent.
   grpc::ChannelInterface* channel = nullptr;
+  // `fn` may run unprotected because of what is found out. No try begins before it is known whether
+  // the channel has a connection; one that counts as never sent was watched all the time; and the
+  // last one has a moment, since one that is cut off says nothing. REQUIRES: channel.
+  bool must_be_certain = false;
+};
+
+// What is known of the tries of one call.
+struct Tries {
+  // One of those that failed may have changed the record.
+  bool may_have_effect = false;
+  // Each failed without effect because the service was away: it was never sent, or refused with
+  // an IsAwayReason.
+  bool was_service_away = true;
+  // There are no more because give_up_at had passed.
+  bool is_time_over = false;
 };
 
 // Tries `call` until it is answered, refused for good, the caller is gone, or give_up_at has
-// passed. Returns the last failure, nullopt after a success; `*may_have_effect` is set once a
-// failed try may have changed the record.
+// passed. Returns the last failure, nullopt after a success; adds to `*tries`.
 std::optional<CallFailure> Repeat(const Core& core, const Caller& caller, const RepeatPlan& plan,
-                                  const TryCall& call, bool* may_have_effect);
+                                  const TryCall& call, Tries* tries);
 
 // `status`, or INTERNAL if it is OK and the answer lacks what every answer has. gRPC reports OK,
 // and leaves the message empty, when it cannot parse what came.

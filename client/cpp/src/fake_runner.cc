@@ -9,7 +9,10 @@
 #include <utility>
 #include <variant>
 
-#include "client/cpp/src/exception_result.h"
+#include "client/cpp/src/arguments.h"
+#include "client/cpp/src/call_failure.h"
+#include "client/cpp/src/unprotected.h"
+#include "client/cpp/src/work_end.h"
 
 namespace idempotency::client {
 namespace {
@@ -54,6 +57,20 @@ Error ErrorOf(ErrorKind kind, std::string reason) {
   return error;
 }
 
+// A Client would take it for a service that was not there and did nothing.
+bool IsAway(const Error& error) {
+  return error.kind == ErrorKind::kUnavailable &&
+         (error.reason.empty() || IsAwayReason(error.reason));
+}
+
+WorkEnd CallStoppable(const Work& fn, Attempt attempt, const RunOptions& options) {
+  attempt.stop = options.cancel;
+  attempt.stop_reason = [cancel = options.cancel] {
+    return cancel.stop_requested() ? StopReason::kCancelled : StopReason::kNone;
+  };
+  return CallWork(fn, attempt, options);
+}
+
 // The text of a UUID, so that code which parses one can be tested.
 std::string UuidText(const char* prefix, int64_t number) {
   std::string digits = std::to_string(number);
@@ -69,6 +86,7 @@ struct FakeRunner::State {
   std::map<std::pair<std::string, std::string>, Entry> entries;
   std::optional<Error> next_start_error;
   bool loses_next_record = false;
+  uint64_t unprotected_runs = 0;
   int64_t last_number = 0;
 
   Entry& EntryOf(const Key& key) { return entries[{key.merchant_id, key.idempotency_key}]; }
@@ -77,8 +95,7 @@ struct FakeRunner::State {
   //
   // Nothing: the work is to be done. `held` is the record's value.
   static std::optional<RunResult> AnswerWithoutWork(Entry& entry, OnLeaseExpiry held);
-  RunResult End(Entry& entry, const Attempt& attempt, const WorkResult& work,
-                const std::exception_ptr& exception);
+  RunResult End(Entry& entry, const Attempt& attempt, WorkEnd end);
 
   // Makes `entry` a running attempt.
   void Start(Entry* entry, const Request& request, OnLeaseExpiry on_lease_expiry) {
@@ -156,44 +173,30 @@ std::optional<RunResult> FakeRunner::State::AnswerWithoutWork(Entry& entry, OnLe
   return std::nullopt;
 }
 
-RunResult FakeRunner::State::End(Entry& entry, const Attempt& attempt, const WorkResult& work,
-                                 const std::exception_ptr& exception) {
+RunResult FakeRunner::State::End(Entry& entry, const Attempt& attempt, WorkEnd end) {
   const std::lock_guard lock(mu);
   entry.is_running = false;
   changed.notify_all();
   if (std::exchange(loses_next_record, false)) {
-    Error error = ErrorOf(ErrorKind::kOutcomeNotRecorded, "");
-    error.work = work;
-    error.exception = exception;
-    return error;
+    return UnrecordedError(ErrorOf(ErrorKind::kOutcomeNotRecorded, ""), std::move(end));
   }
-  entry.end = work;
+  entry.end = end.result;
   entry.finish_time = std::chrono::system_clock::now();
-  const auto fill = [&](auto result) -> RunResult {
-    result.record_id = attempt.record_id;
-    result.attempt_number = attempt.attempt_number;
-    result.finish_time = entry.finish_time;
-    return result;
-  };
-  if (const Outcome* outcome = work.outcome()) {
-    Completed completed;
-    completed.outcome = *outcome;
-    return fill(std::move(completed));
-  }
-  Failed failed;
-  failed.failure = *work.failure();
-  failed.exception = exception;
-  return fill(std::move(failed));
+  return RecordedResult(std::move(end),
+                        {attempt.record_id, attempt.attempt_number, entry.finish_time});
 }
 
 RunResult FakeRunner::DoRunOnce(const Key& key, const Request& request,
                                 OnLeaseExpiry on_lease_expiry, const Work& fn,
                                 const RunOptions& options) {
-  if (!fn) return ErrorOf(ErrorKind::kInvalidField, "fn must be given");
+  if (auto fault = FaultOf(key, request, on_lease_expiry, fn, options)) return *std::move(fault);
   std::unique_lock lock(state_->mu);
   if (options.cancel.stop_requested()) return ErrorOf(ErrorKind::kCancelled, "");
-  if (state_->next_start_error.has_value()) {
-    return *std::exchange(state_->next_start_error, std::nullopt);
+  if (auto error = std::exchange(state_->next_start_error, std::nullopt)) {
+    if (!IsAway(*error) || options.on_unavailable == OnUnavailable::kFail) return *std::move(error);
+    ++state_->unprotected_runs;
+    lock.unlock();
+    return UnprotectedResult(CallStoppable(fn, UnprotectedAttempt(), options), *std::move(error));
   }
   // Entries are never removed, so this one stays where it is while the lock is not held.
   Entry& entry = state_->EntryOf(key);
@@ -205,25 +208,18 @@ RunResult FakeRunner::DoRunOnce(const Key& key, const Request& request,
     return *std::move(answer);
   }
   state_->Start(&entry, request, on_lease_expiry);
-  Attempt attempt = entry.attempt;
+  const Attempt attempt = entry.attempt;
   lock.unlock();
+  return state_->End(entry, attempt, CallStoppable(fn, attempt, options));
+}
 
-  attempt.stop = options.cancel;
-  attempt.stop_reason = [cancel = options.cancel] {
-    return cancel.stop_requested() ? StopReason::kCancelled : StopReason::kNone;
-  };
-  std::exception_ptr exception;
-  std::optional<WorkResult> work;
-  try {
-    work = fn(attempt);
-  } catch (...) {
-    exception = std::current_exception();
-    work = ResultOfException(exception, options.classify);
-  }
-  return state_->End(entry, attempt, *work, exception);
+uint64_t FakeRunner::unprotected_runs() const {
+  const std::lock_guard lock(state_->mu);
+  return state_->unprotected_runs;
 }
 
 LookupResult FakeRunner::DoLookup(const Key& key, bool include_body) {
+  if (auto fault = FaultOf(key)) return *std::move(fault);
   const std::lock_guard lock(state_->mu);
   const auto found = state_->entries.find({key.merchant_id, key.idempotency_key});
   if (found == state_->entries.end() || found->second.IsNew()) {

@@ -18,15 +18,19 @@ std::chrono::milliseconds ThirdOf(std::chrono::milliseconds lease) {
 
 }  // namespace
 
-LeaseKeeper::LeaseKeeper(std::shared_ptr<Core> core, v1::RenewRequest request, Lease lease,
-                         BootClock::time_point stop_at, BootClock::time_point caller_deadline)
+LeaseKeeper::LeaseKeeper(std::shared_ptr<Core> core, v1::RenewRequest request,
+                         std::optional<Lease> lease, BootClock::time_point stop_at,
+                         BootClock::time_point caller_deadline)
     : core_(std::move(core)),
       request_(std::move(request)),
       stop_at_(stop_at),
       caller_deadline_(caller_deadline),
-      deadline_(lease.deadline()),
-      renew_at_(After(lease.sent_at, ThirdOf(lease.remaining))),
-      third_(ThirdOf(lease.remaining)) {}
+      is_over_(!lease.has_value()) {
+  if (!lease.has_value()) return;
+  deadline_ = lease->deadline();
+  third_ = ThirdOf(lease->remaining);
+  renew_at_ = After(lease->sent_at, third_);
+}
 
 void LeaseKeeper::Start() {
   const std::lock_guard lock(mu_);
@@ -69,7 +73,7 @@ void LeaseKeeper::ScheduleLocked(BootClock::time_point now) {
   if (has_ended_) return;
   auto next = BootClock::time_point::max();
   if (reason_ == StopReason::kNone) next = std::min(deadline_, caller_deadline_);
-  if (!is_over_) next = std::min(next, stop_at_);
+  if (reason_ == StopReason::kNone || !is_over_) next = std::min(next, stop_at_);
   if (!is_over_ && current_ == nullptr) next = std::min(next, renew_at_);
   if (timer_.has_value()) core_->timers.Cancel(*timer_);
   timer_.reset();

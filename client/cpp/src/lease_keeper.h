@@ -4,6 +4,8 @@
 // fails is repeated until one is accepted or refused for good, also after the lease's local end:
 // `fn` is told to stop by then, but as long as it has not stopped it is better that nobody else
 // starts. It ends with max_duration, so that a hanging `fn` does not hold the key for ever.
+//
+// Without a lease (unprotected) there is nothing to renew; `fn` is asked to stop all the same.
 #pragma once
 
 #include <chrono>
@@ -36,8 +38,9 @@ struct Lease {
 // it.
 class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
  public:
-  // `stop_at`: max_duration's end; `caller_deadline`: when to stop with kDeadline.
-  LeaseKeeper(std::shared_ptr<Core> core, v1::RenewRequest request, Lease lease,
+  // `lease`: absent if there is none; `request` is not used then. `stop_at`: max_duration's end;
+  // `caller_deadline`: when to stop with kDeadline.
+  LeaseKeeper(std::shared_ptr<Core> core, v1::RenewRequest request, std::optional<Lease> lease,
               BootClock::time_point stop_at, BootClock::time_point caller_deadline);
 
   void Start();
@@ -48,7 +51,7 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
 
   std::stop_token token() const { return stop_.get_token(); }
   StopReason reason();
-  // Never negative.
+  // Never negative. REQUIRES: there is a lease.
   std::chrono::milliseconds Remaining();
 
  private:
@@ -72,9 +75,10 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   std::stop_source stop_;
 
   std::mutex mu_;  // guards what follows
-  BootClock::time_point deadline_;
-  BootClock::time_point renew_at_;
-  std::chrono::milliseconds third_;
+  // Without a lease: never.
+  BootClock::time_point deadline_ = BootClock::time_point::max();
+  BootClock::time_point renew_at_ = BootClock::time_point::max();
+  std::chrono::milliseconds third_ = std::chrono::milliseconds::max();
   Backoff backoff_{std::chrono::seconds(1)};
   bool has_refreshed_ = false;
   bool is_over_ = false;  // no Renew any more

@@ -5,8 +5,7 @@
 
 #include "client/cpp/src/attempt_id.h"
 #include "client/cpp/src/convert.h"
-#include "client/cpp/src/core.h"
-#include "client/cpp/src/exception_result.h"
+#include "client/cpp/src/unprotected.h"
 
 namespace idempotency::client {
 namespace {
@@ -41,12 +40,11 @@ Run::Run(std::shared_ptr<Core> core, const Key& key, const Request& request,
 }
 
 RunResult Run::Execute(const Work& fn) {
-  if (!fn) return MakeError(ErrorKind::kInvalidField, "fn: must be given");
   if (!attempt_id_.has_value()) {
     return MakeError(ErrorKind::kInternal, "the system gave no random bytes for an attempt id");
   }
   if (std::optional<RunResult> end = Begin()) return *std::move(end);
-  return Record(DoWork(fn));
+  return away_.has_value() ? DoUnprotected(fn) : Record(DoWork(fn));
 }
 
 std::optional<RunResult> Run::Begin() {
@@ -54,28 +52,20 @@ std::optional<RunResult> Run::Begin() {
   const auto give_up_at = After(wait_end, options_.start_timeout);
   for (;;) {
     if (caller_.IsGone()) return GiveUp(GoneError(caller_.WhyGone()));
-    if (const auto failure = BeginOnce(wait_end, give_up_at)) {
-      if (caller_.IsGone()) return GiveUp(GoneError(caller_.WhyGone()));
-      // The service knows this attempt as one that was started, or cannot tell us whether it does
-      // (it may have run the call twice): what never began is said not to have happened. If the
-      // attempt is none of the record's, that changes nothing.
-      const bool is_over = failure->error.kind == ErrorKind::kLeaseLost ||
-                           failure->error.kind == ErrorKind::kNeedsResolution;
-      if (is_over && !may_be_started_) ReleaseInBackground(/*may_be_early=*/false);
-      return GiveUp(failure->error);
-    }
+    if (const auto failure = BeginOnce(wait_end, give_up_at)) return OnFailed(*failure);
     if (response_.has_started()) return OnStarted(give_up_at);
     if (response_.has_replay()) {
       if (auto replayed = ReplayedOf(response_)) return *std::move(replayed);
     }
     if (!response_.has_in_progress()) {
-      may_be_started_ = true;
+      tries_.may_have_effect = true;
       return GiveUp(MakeError(ErrorKind::kInternal,
                               "the service's answer to Begin is none that this client knows"));
     }
     // Another attempt owns the work, so ours does not. It is asked again if the service ended the
     // wait early, which it may when it holds too many.
-    may_be_started_ = false;
+    tries_.may_have_effect = false;
+    tries_.was_service_away = false;
     InProgress in_progress = InProgressOf(response_);
     const auto next = After(BootClock::now(), in_progress.retry_after);
     if (next >= wait_end) return in_progress;
@@ -91,6 +81,7 @@ std::optional<CallFailure> Run::BeginOnce(BootClock::time_point wait_end,
   plan.rpc = "Begin";
   plan.give_up_at = give_up_at;
   plan.wait = std::min(Until(wait_end), kLongestWait);
+  plan.must_be_certain = options_.on_unavailable == OnUnavailable::kRunUnprotected;
   // A record on HOLD that is wrongly taken for never begun would need a person: there the release
   // is sent on the least suspicion.
   if (request_.on_lease_expiry() != v1::LEASE_EXPIRY_ACTION_HOLD) {
@@ -105,11 +96,27 @@ std::optional<CallFailure> Run::BeginOnce(BootClock::time_point wait_end,
         lease_.sent_at = BootClock::now();
         return stub->Begin(context, request_, &response_);
       },
-      &may_be_started_);
+      &tries_);
+}
+
+std::optional<RunResult> Run::OnFailed(const CallFailure& failure) {
+  if (caller_.IsGone()) return GiveUp(GoneError(caller_.WhyGone()));
+  if (options_.on_unavailable == OnUnavailable::kRunUnprotected && tries_.is_time_over &&
+      tries_.was_service_away) {
+    away_ = failure.error;
+    return std::nullopt;
+  }
+  // The service knows this attempt as one that was started, or cannot tell us whether it does (it
+  // may have run the call twice): what never began is said not to have happened. If the attempt is
+  // none of the record's, that changes nothing.
+  const bool is_over = failure.error.kind == ErrorKind::kLeaseLost ||
+                       failure.error.kind == ErrorKind::kNeedsResolution;
+  if (is_over && !tries_.may_have_effect) ReleaseInBackground(/*may_be_early=*/false);
+  return GiveUp(failure.error);
 }
 
 std::optional<RunResult> Run::OnStarted(BootClock::time_point give_up_at) {
-  may_be_started_ = true;
+  tries_.may_have_effect = true;
   const v1::Started& started = response_.started();
   if (started.attempt_id() != *attempt_id_ || !started.has_lease_remaining()) {
     return GiveUp(MakeError(ErrorKind::kInternal, "the service started another attempt than ours"));
@@ -130,9 +137,14 @@ std::optional<RunResult> Run::OnStarted(BootClock::time_point give_up_at) {
   return std::nullopt;
 }
 
-std::optional<CallFailure> Run::RenewOnce(BootClock::time_point give_up_at) {
+v1::RenewRequest Run::NewRenewRequest() const {
   auto request = OwnerRequestOf<v1::RenewRequest>(key_, *attempt_id_);
   if (request_.has_lease_duration()) *request.mutable_lease_duration() = request_.lease_duration();
+  return request;
+}
+
+std::optional<CallFailure> Run::RenewOnce(BootClock::time_point give_up_at) {
+  const v1::RenewRequest request = NewRenewRequest();
   v1::RenewResponse response;
   RepeatPlan plan;
   plan.rpc = "Renew";
@@ -144,13 +156,13 @@ std::optional<CallFailure> Run::RenewOnce(BootClock::time_point give_up_at) {
         const grpc::Status status = core_->calls->Renew(context, request, &response);
         return CheckAnswer(status, response.has_lease_remaining());
       },
-      &may_be_started_);
+      &tries_);
   if (!failure.has_value()) lease_.remaining = FromProto(response.lease_remaining());
   return failure;
 }
 
 RunResult Run::GiveUp(Error error) {
-  if (may_be_started_) ReleaseInBackground(/*may_be_early=*/true);
+  if (tries_.may_have_effect) ReleaseInBackground(/*may_be_early=*/true);
   return error;
 }
 
@@ -161,30 +173,35 @@ void Run::ReleaseInBackground(bool may_be_early) {
   std::make_shared<Recorder>(core_, RecordRequestOf(nothing), nullptr, may_be_early)->Start();
 }
 
-WorkResult Run::DoWork(const Work& fn) {
-  auto renew = OwnerRequestOf<v1::RenewRequest>(key_, *attempt_id_);
-  if (request_.has_lease_duration()) *renew.mutable_lease_duration() = request_.lease_duration();
-  const auto keeper = std::make_shared<LeaseKeeper>(core_, std::move(renew), lease_,
+WorkEnd Run::DoWork(const Work& fn) {
+  const auto keeper = std::make_shared<LeaseKeeper>(core_, NewRenewRequest(), lease_,
                                                     After(BootClock::now(), options_.max_duration),
                                                     caller_.deadline());
   Attempt attempt = AttemptOf(response_);
+  attempt.lease_remaining = [keeper] { return keeper->Remaining(); };
+  return DoKept(fn, std::move(attempt), keeper);
+}
+
+RunResult Run::DoUnprotected(const Work& fn) {
+  // Before the work, so that a crash in it does not hide that it ran.
+  TellUnprotected(core_.get(), key_, *away_);
+  const auto keeper = std::make_shared<LeaseKeeper>(core_, v1::RenewRequest(), std::nullopt,
+                                                    After(BootClock::now(), options_.max_duration),
+                                                    caller_.deadline());
+  return UnprotectedResult(DoKept(fn, UnprotectedAttempt(), keeper), *std::move(away_));
+}
+
+WorkEnd Run::DoKept(const Work& fn, Attempt attempt, const std::shared_ptr<LeaseKeeper>& keeper) {
   attempt.stop = keeper->token();
   attempt.stop_reason = [keeper] { return keeper->reason(); };
-  attempt.lease_remaining = [keeper] { return keeper->Remaining(); };
-
   keeper->Start();
-  std::optional<WorkResult> result;
-  {
+  WorkEnd end = [&] {
     const std::stop_callback on_cancel(caller_.cancel(),
                                        [&keeper] { keeper->Stop(StopReason::kCancelled); });
-    try {
-      result = fn(attempt);
-    } catch (...) {
-      exception_ = std::current_exception();
-    }
-  }
+    return CallWork(fn, attempt, options_);
+  }();
   keeper->End();
-  return result.has_value() ? *std::move(result) : ResultOfException(exception_, options_.classify);
+  return end;
 }
 
 Recorder::Request Run::RecordRequestOf(const WorkResult& work) const {
@@ -198,52 +215,29 @@ Recorder::Request Run::RecordRequestOf(const WorkResult& work) const {
   return fail;
 }
 
-RunResult Run::Record(WorkResult work) {
+RunResult Run::Record(WorkEnd end) {
   // By value: the caller may be gone by then.
-  auto on_lost = [core = core_.get(), key = key_, work,
-                  exception = exception_](const Error& error) {
-    Error reported = error;
-    reported.work = work;
-    reported.exception = exception;
-    CallHook(core->options.hooks.on_outcome_not_recorded, key, work, reported);
+  auto on_lost = [core = core_.get(), key = key_, end](const Error& error) {
+    CallHook(core->options.hooks.on_outcome_not_recorded, key, end.result,
+             UnrecordedError(error, end));
   };
-  const auto recorder = std::make_shared<Recorder>(core_, RecordRequestOf(work), std::move(on_lost),
-                                                   /*may_be_early=*/false);
+  const auto recorder = std::make_shared<Recorder>(core_, RecordRequestOf(end.result),
+                                                   std::move(on_lost), /*may_be_early=*/false);
   recorder->Start();
-  std::optional<RecordResult> end = recorder->Await(caller_, kRecordGrace);
-  if (end.has_value() && std::holds_alternative<Recorded>(*end)) {
-    return ResultOf(std::get<Recorded>(*end), std::move(work));
-  }
-  Error error;
-  if (end.has_value()) {
-    error = std::get<Error>(*std::move(end));
-  } else {
-    error = MakeError(ErrorKind::kOutcomeNotRecorded,
-                      "the caller has left; what the work came to is still being recorded");
+  std::optional<RecordResult> result = recorder->Await(caller_, kRecordGrace);
+  if (!result.has_value()) {
+    Error error = MakeError(ErrorKind::kOutcomeNotRecorded,
+                            "the caller has left; what the work came to is still being recorded");
     error.still_recording = true;
+    return UnrecordedError(std::move(error), std::move(end));
   }
-  error.work = std::move(work);
-  error.exception = exception_;
-  return error;
-}
-
-RunResult Run::ResultOf(const Recorded& recorded, WorkResult work) const {
-  const auto fill = [&](auto result) -> RunResult {
-    result.recorded_without_body = recorded.without_body;
-    result.record_id = response_.record_id();
-    result.attempt_number = response_.started().attempt_number();
-    result.finish_time = recorded.finish_time;
-    return result;
-  };
-  if (const Outcome* outcome = work.outcome()) {
-    Completed completed;
-    completed.outcome = *outcome;
-    return fill(std::move(completed));
+  if (Error* error = std::get_if<Error>(&*result)) {
+    return UnrecordedError(std::move(*error), std::move(end));
   }
-  Failed failed;
-  failed.failure = *work.failure();
-  failed.exception = exception_;
-  return fill(std::move(failed));
+  const auto& recorded = std::get<Recorded>(*result);
+  return RecordedResult(std::move(end),
+                        {response_.record_id(), response_.started().attempt_number(),
+                         recorded.finish_time, recorded.without_body});
 }
 
 }  // namespace idempotency::client

@@ -40,6 +40,9 @@ const char* ErrorKindName(ErrorKind kind) {
 
 const Outcome* OutcomeOf(const RunResult& result) {
   if (const auto* completed = std::get_if<Completed>(&result)) return &completed->outcome;
+  if (const auto* unprotected = std::get_if<Unprotected>(&result)) {
+    return unprotected->work.outcome();
+  }
   if (const auto* replayed = std::get_if<Replayed>(&result)) {
     return std::get_if<Outcome>(&replayed->answer);
   }

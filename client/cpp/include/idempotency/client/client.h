@@ -9,7 +9,9 @@
 // What it sees to, so that callers cannot get it wrong:
 // - An attempt has an id from the system's random source, kept over all tries of the same call, so
 //   that a lost answer is safe to repeat.
-// - Fail closed: without a `started` from the service `fn` does not run.
+// - Fail closed: without a `started` from the service `fn` does not run, unless the caller has
+// typed
+//   out OnUnavailable::kRunUnprotected and no try can have had an effect.
 // - The lease is renewed at a third of it; `fn` is asked to stop when it is lost, or its local
 //   deadline passes (counted from when the last accepted call was *sent*).
 // - What `fn` came to is recorded whether or not the caller still waits, with identical bytes, and
@@ -20,8 +22,10 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "idempotency/client/channel.h"
 #include "idempotency/client/runner.h"
@@ -40,10 +44,17 @@ struct Hooks {
   std::function<void(const Key&, const WorkResult&, const Error&)> on_outcome_not_recorded;
   // A call (of "Begin", "Complete", "Fail", "Renew", "Lookup") failed and is repeated. For metrics.
   std::function<void(const char* rpc, const Error&)> on_retry;
+  // `fn` is about to run without the service, which was not there because of that error. Keep what
+  // is needed to find out later whether it was done twice.
+  std::function<void(const Key&, const Error&)> on_unprotected;
   // A call was refused as UNAUTHENTICATED and is repeated once: forget cached credentials.
   std::function<void()> refresh_credentials;
+  // A line for the application's log, at level warning: one for each unprotected run, with merchant
+  // and key. Without this hook it goes to std::clog.
+  std::function<void(const std::string& line)> log_warning;
 };
 
+// A negative span, or no rpc_timeout, makes every call of the Client kInvalidField.
 struct ClientOptions {
   // Bound of one try of a call; waits come on top.
   std::chrono::milliseconds rpc_timeout = std::chrono::seconds(5);
@@ -68,6 +79,9 @@ class Client : public Runner {
   ~Client() override;
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
+
+  // How often `fn` ran without the service so far. For a metric with an alert on it.
+  [[nodiscard]] uint64_t unprotected_runs() const;
 
  private:
   RunResult DoRunOnce(const Key& key, const Request& request, OnLeaseExpiry on_lease_expiry,

@@ -5,6 +5,7 @@
 // nothing expires; to see the real thing run `idempotencyd dev --ephemeral` and use Client.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "idempotency/client/runner.h"
@@ -20,12 +21,17 @@ class FakeRunner : public Runner {
   FakeRunner(const FakeRunner&) = delete;
   FakeRunner& operator=(const FakeRunner&) = delete;
 
-  // The next RunOnce answers this error before `fn` runs, as if the service were away, say.
+  // The next RunOnce answers this error before `fn` runs, as if the service were away, say. With
+  // OnUnavailable::kRunUnprotected `fn` runs unprotected instead, if the error is a kUnavailable
+  // after which a Client would do so: one without a reason stands for calls that were never sent.
   void FailNextStart(Error error);
   // What the next `fn` comes to is not recorded: kOutcomeNotRecorded, and the attempt ends unknown.
   void LoseNextRecord();
   // As if a process had died in `fn`: the key has an attempt that ended unknown.
   void CrashAttempt(const Key& key, const Request& request, OnLeaseExpiry on_lease_expiry);
+
+  // How often `fn` ran unprotected so far.
+  [[nodiscard]] uint64_t unprotected_runs() const;
 
  private:
   RunResult DoRunOnce(const Key& key, const Request& request, OnLeaseExpiry on_lease_expiry,

@@ -58,6 +58,9 @@ struct Attempt {
   // not run then: this client never runs it twice under one attempt.
   bool repeated = false;
   OnLeaseExpiry on_lease_expiry = OnLeaseExpiry::kTakeOver;
+  // The service is away and knows nothing of this: see OnUnavailable. There is no record, no lease
+  // and no token; record_id and downstream_key are empty, attempt_number and fencing_token 0.
+  bool unprotected = false;
 
   // Asked to stop when the lease is lost, max_duration is over, or the caller cancels or passes its
   // deadline. Begin nothing new from then on; what has been sent to a partner has been sent, and is
@@ -67,7 +70,8 @@ struct Attempt {
   // Why; kNone before that.
   std::function<StopReason()> stop_reason = [] { return StopReason::kNone; };
   // How much of the lease is left, on a clock that also counts the time a machine is suspended;
-  // never negative. Ask right before the step that cannot be undone.
+  // never negative, and without end where there is no lease. Ask right before the step that cannot
+  // be undone.
   std::function<std::chrono::milliseconds()> lease_remaining = [] {
     return std::chrono::milliseconds::max();
   };
@@ -76,9 +80,22 @@ struct Attempt {
 // The work. Whatever it throws is Unknown, unless RunOptions::classify knows better.
 using Work = std::function<WorkResult(const Attempt&)>;
 
+// What a call does when start_timeout is over and the service was not there.
+enum class OnUnavailable {
+  // kUnavailable, and `fn` does not run.
+  kFail,
+  // Runs `fn` without the service: the result is Unprotected, a warning is logged, the run counted
+  // and the hook told. Nothing keeps another call from doing the same work at the same time or
+  // later, so this is for work that may be done twice if it must. And only if no try of this call
+  // can have had an effect: each was never sent, because there was no connection, or refused with
+  // STORE_UNAVAILABLE, OVERLOADED or DRAINING. After one lost answer, one time-out or one
+  // in-progress the call fails as with kFail. Refused with OnLeaseExpiry::kHold.
+  kRunUnprotected,
+};
+
 struct RunOptions {
-  // How long the record answers, from its first Begin: 1 min to 30 days, 24 h by default. The first
-  // call's counts.
+  // How long the record answers, from its first Begin: 1 min to 30 days, 24 h by default, or the
+  // key's own. The first call's counts.
   std::optional<std::chrono::seconds> ttl;
   // How long a crashed attempt keeps others out: 1 s to 1 h, 60 s by default. Renewed at a third of
   // it while `fn` runs, so it need not be as long as the work.
@@ -93,8 +110,10 @@ struct RunOptions {
   // How long `fn` may run. Then it is asked to stop, and the lease is no longer renewed.
   std::chrono::milliseconds max_duration = std::chrono::minutes(15);
   // How long the service is asked, over all tries, before this gives up without running `fn`.
-  // wait_timeout comes on top.
+  // wait_timeout comes on top; with kRunUnprotected also the rest of the last try, a second at
+  // most.
   std::chrono::milliseconds start_timeout = std::chrono::seconds(30);
+  OnUnavailable on_unavailable = OnUnavailable::kFail;
 
   // The caller's own end of patience, and its cancellation. Before `fn`: it will not run. In `fn`:
   // it is asked to stop. After it: what it came to is recorded all the same; when that takes longer
@@ -113,8 +132,8 @@ class Runner {
   virtual ~Runner() = default;
 
   // Runs `fn` on the calling thread if the work of `key` is this caller's to do, and returns what
-  // is recorded. `fn` runs at most once, and not at all when the service cannot be reached. Throws
-  // nothing, but std::bad_alloc; what `fn` throws is in the result.
+  // is recorded. `fn` runs at most once, and not at all when the service cannot be reached, unless
+  // `options` say otherwise. Throws nothing, but std::bad_alloc; what `fn` throws is in the result.
   [[nodiscard]] RunResult RunOnce(const Key& key, const Request& request,
                                   OnLeaseExpiry on_lease_expiry, const Work& fn,
                                   const RunOptions& options = {}) {

@@ -17,13 +17,24 @@
 
 namespace idempotency::client {
 
+struct FieldViolation {
+  // A path such as outcome.headers[3].name.
+  std::string field;
+  std::string description;
+};
+
 // Which operation this is: the caller's name for it, unique within the merchant. The same for every
 // retry of the operation, and for nothing else.
 struct Key {
   // 1 to 64 of A-Z a-z 0-9 . _ : -
   std::string merchant_id;
-  // 1 to 255 of printable ASCII, compared byte for byte.
+  // 1 to 255 of printable ASCII, compared byte for byte. keys.h makes some.
   std::string idempotency_key;
+  // How long records of this key answer, where RunOptions::ttl does not say.
+  std::optional<std::chrono::seconds> ttl = std::nullopt;
+  // Why this is no key, by the function that could not make one: every call with it is
+  // kInvalidField.
+  std::optional<FieldViolation> fault = std::nullopt;
 };
 
 // The request's body, up to 1 MiB. The server hashes it and does not keep it. JSON is compared as a
@@ -56,15 +67,16 @@ struct Request {
 };
 
 // What happens when a process dies, or hangs, between the start of the work and its record. There
-// is no default: it depends on the partner.
+// is no default: it depends on the partner. Zero is none of them, so that a value which somebody
+// forgot to set is refused.
 enum class OnLeaseExpiry {
   // The next call does the work again and is told that an attempt ended unknown
   // (Attempt::unknown_attempts). For partners that are idempotent by the downstream key, or can be
   // asked.
-  kTakeOver,
+  kTakeOver = 1,
   // Nobody does the work again (kNeedsResolution) until a person or the reconciliation has found
   // out what happened. For partners that would pay twice.
-  kHold,
+  kHold = 2,
 };
 
 struct Header {
@@ -200,12 +212,6 @@ enum class ErrorKind {
 // The name without its k: "KeyReused".
 const char* ErrorKindName(ErrorKind kind);
 
-struct FieldViolation {
-  // A path such as outcome.headers[3].name.
-  std::string field;
-  std::string description;
-};
-
 // An operation that ended without an answer.
 //
 // The one thing to look at first is `work`: if it is empty, `fn` did not run, and nothing happened
@@ -276,11 +282,21 @@ struct InProgress {
   std::chrono::system_clock::time_point start_time;
 };
 
-using RunResult = std::variant<Completed, Replayed, InProgress, Failed, Error>;
+// The service was away and this call did the work without it, as OnUnavailable::kRunUnprotected
+// says. Nothing is recorded: a repeat of the call does the work again.
+struct Unprotected {
+  WorkResult work = WorkResult::Unknown("", "");
+  // What `fn` threw, if it did.
+  std::exception_ptr exception;
+  // Why the service was not there.
+  Error error;
+};
 
-// The recorded outcome, whether this call did the work or it was replayed: for those to whom that
-// makes no difference. nullptr for everything else, final failures included. Lives as long as
-// `result`.
+using RunResult = std::variant<Completed, Replayed, InProgress, Failed, Unprotected, Error>;
+
+// The outcome, whether this call did the work, did it unprotected, or it was replayed: for those to
+// whom that makes no difference. nullptr for everything else, final failures included. Lives as
+// long as `result`.
 const Outcome* OutcomeOf(const RunResult& result);
 
 enum class RecordState { kInProgress, kCompleted, kFailed, kReleased, kAbandoned };
