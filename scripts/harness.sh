@@ -33,14 +33,15 @@ lint_go_module() {
 
 harness_lint() { lint_go_module tests/harness; }
 
-# Runs the module's tests against the service. The last line says how many.
+# Runs the module's tests against the service, each time anew: Go would take an earlier verdict for one of
+# the present service. The last line says how many.
 harness_test() {
   local go server status=0 events
   go=$(find_go) || return 1
   server=$(scenario_server) || return 1
   server=$(realpath "$server")
   events=$(cd tests/harness && IDEMPOTENCYD=$server GOTOOLCHAIN=local GOFLAGS='-mod=readonly -buildvcs=false' \
-    "$go" test -v ./... 2>&1) || status=$?
+    "$go" test -count=1 -v ./... 2>&1) || status=$?
   printf '%s\n' "$events" | grep -E '^(ok|FAIL|---|panic)|\.go:' | grep -vE '^--- PASS' || true
   printf '%d passed, %d failed, %d skipped\n' "$(grep -cE '^ *--- PASS' <<<"$events" || true)" \
     "$(grep -cE '^ *--- FAIL' <<<"$events" || true)" "$(grep -cE '^ *--- SKIP' <<<"$events" || true)"

@@ -35,6 +35,7 @@ type session struct {
 	lastUse  time.Time
 	attempts map[string]attempt
 	signals  map[string]chan struct{} // Closed when given.
+	running  int                      // Steps of the host that have not ended.
 	posted   int
 	judged   int
 	problem  string // The first one.
@@ -74,6 +75,9 @@ func (s *session) touch() {
 func (s *session) idle() time.Duration {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	if s.running > 0 {
+		return 0
+	}
 	return time.Since(s.lastUse)
 }
 
@@ -101,12 +105,16 @@ func (s *session) do(ctx context.Context, step scenario.Step) string {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(s.ctx, func() { end(errEnded) })()
+	s.mutex.Lock()
+	s.running++
+	s.mutex.Unlock()
 	problem := ""
 	if err := s.run(ctx, step); err != nil {
 		problem = err.Error()
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	s.running--
 	s.posted++
 	s.note(step.Do, problem)
 	return problem
