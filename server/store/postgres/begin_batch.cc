@@ -1,3 +1,4 @@
+#include <array>
 #include <memory>
 #include <utility>
 
@@ -16,6 +17,15 @@ using BeginBatch = Batch<BeginItem, BeginResult>;
 // and never twice in a row.
 constexpr int kMaxClaims = 2;
 
+int32_t TtlSeconds(const BeginItem& item) {
+  return static_cast<int32_t>(absl::ToInt64Seconds(item.ttl));
+}
+
+int32_t LeaseMillis(const BeginItem& item) {
+  return static_cast<int32_t>(absl::ToInt64Milliseconds(item.lease_duration));
+}
+
+// begin_insert.sql's.
 Params InsertParams(const BeginBatch& batch, PlacesView places, const ClockGuard& guard) {
   const size_t n = places.size();
   ArrayParam merchant(PgType::kText, n), key(PgType::kText, n), fingerprint(PgType::kBytea, n),
@@ -28,8 +38,8 @@ Params InsertParams(const BeginBatch& batch, PlacesView places, const ClockGuard
     fingerprint.Bytes(BytesOf(item.fingerprint));
     operation.Bytes(item.operation);
     attempt.Uuid(item.attempt.bytes);
-    ttl.Int4(static_cast<int32_t>(absl::ToInt64Seconds(item.ttl)));
-    lease.Int4(static_cast<int32_t>(absl::ToInt64Milliseconds(item.lease_duration)));
+    ttl.Int4(TtlSeconds(item));
+    lease.Int4(LeaseMillis(item));
     flags.Int2(EncodeFlags(item.hold, false, item.fingerprint_scheme));
     labels.Bytes(EncodeLabels(item.labels));
   }
@@ -39,6 +49,29 @@ Params InsertParams(const BeginBatch& batch, PlacesView places, const ClockGuard
   params.Add(std::move(lease)).Add(std::move(flags)).Add(std::move(labels));
   params.AddTimestamp(guard.reading).AddBytes(EncodeFirstHistory(guard.token_offset_us));
   return params;
+}
+
+// begin_insert_one.sql's.
+Params InsertOneParams(const BeginItem& item, const ClockGuard& guard) {
+  const std::array<uint8_t, 16>& attempt = item.attempt.bytes;
+  Params params;
+  params.AddBytes(item.key.merchant_id).AddBytes(item.key.idempotency_key);
+  params.AddBytes(BytesOf(item.fingerprint)).AddBytes(item.operation);
+  params.AddBytes({reinterpret_cast<const char*>(attempt.data()), attempt.size()});
+  params.AddInt4(TtlSeconds(item)).AddInt4(LeaseMillis(item));
+  params.AddInt2(EncodeFlags(item.hold, false, item.fingerprint_scheme));
+  params.AddBytes(EncodeLabels(item.labels));
+  params.AddTimestamp(guard.reading).AddBytes(EncodeFirstHistory(guard.token_offset_us));
+  return params;
+}
+
+std::vector<Statement> InsertStatements(const BeginBatch& batch, PlacesView places, LockWait wait,
+                                        const ClockGuard& guard) {
+  if (places.size() == 1) {
+    return WithLockWait(wait, Query::kBeginInsertOne,
+                        InsertOneParams(*batch.items[places.front()], guard));
+  }
+  return WithLockWait(wait, Query::kBeginInsert, InsertParams(batch, places, guard));
 }
 
 // The record that begin_insert.sql made of an item.
@@ -67,8 +100,7 @@ std::optional<PipelineFailure> Insert(BatchRun& run, BeginBatch& batch, PlacesVi
     const auto [guard, unknown] = run.clock().ForInsert();
     if (unknown.has_value()) return unknown;
     const PipelineOutcome outcome =
-        run.session().Run(WithLockWait(wait, Query::kBeginInsert, InsertParams(batch, part, guard)),
-                          AnswersFrom::kItsWrites);
+        run.session().Run(InsertStatements(batch, part, wait, guard), AnswersFrom::kItsWrites);
     if (outcome.failure.has_value()) {
       if (outcome.failure->effect == Effect::kLost) run.MarkWritten(part);
       return outcome.failure;

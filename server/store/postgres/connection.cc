@@ -24,6 +24,7 @@ constexpr Query kPrepared[] = {
     Query::kTransactionRollback,
     Query::kLockTimeout,
     Query::kBeginInsert,
+    Query::kBeginInsertOne,
     Query::kOwnerUpdate,
     Query::kRead,
     Query::kWaitProbe,

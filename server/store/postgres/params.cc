@@ -90,6 +90,11 @@ Params& Params::Add(ArrayParam array) {
   return *this;
 }
 
+Params& Params::AddInt2(int16_t value) {
+  AppendBigEndian(values_.emplace_back(), static_cast<uint16_t>(value));
+  return *this;
+}
+
 Params& Params::AddInt4(int32_t value) {
   AppendBigEndian(values_.emplace_back(), static_cast<uint32_t>(value));
   return *this;

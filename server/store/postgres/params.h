@@ -60,11 +60,12 @@ class Params {
  public:
   // Checks that the array is complete.
   Params& Add(ArrayParam array);
+  Params& AddInt2(int16_t value);
   Params& AddInt4(int32_t value);
   Params& AddInt8(int64_t value);
   Params& AddBool(bool value);
   Params& AddTimestamp(absl::Time value);
-  // text or bytea.
+  // text, bytea or, with its 16 bytes, uuid.
   Params& AddBytes(absl::string_view value);
   // The start of a heap block.
   Params& AddBlock(uint32_t block);

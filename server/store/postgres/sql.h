@@ -14,6 +14,7 @@ namespace idempotency {
 enum class Query {
   kBarrier,
   kBeginInsert,
+  kBeginInsertOne,
   kCheck,
   kClockRead,
   kClockRefresh,
