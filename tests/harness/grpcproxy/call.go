@@ -1,7 +1,9 @@
 package grpcproxy
 
 import (
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	idempotencyv1 "idempotencyd/client/go/idempotency/v1"
@@ -19,9 +21,21 @@ type Call struct {
 	AttemptID string
 	// Waits is true for a Begin that has a wait_timeout.
 	Waits bool
-	// Ended is true once the call was answered, lost, or given up by the client; Code is how, then.
-	Ended bool
-	Code  codes.Code
+	// Ended is true once the call was answered, lost, or given up by the client. Then Code is how, and
+	// Reason what an ErrorInfo said, if there was one.
+	Ended  bool
+	Code   codes.Code
+	Reason string
+}
+
+// The reason in the status that a call ended with.
+func reasonOf(err error) string {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
 }
 
 // Takes from the request what tells calls apart. What cannot be parsed has nothing of it.

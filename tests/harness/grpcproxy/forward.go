@@ -70,7 +70,7 @@ func (p *Proxy) handle(_ any, stream grpc.ServerStream) error {
 	} else {
 		err = p.spoil(method, stream, call, *fault)
 	}
-	p.end(call, status.Code(err))
+	p.end(call, err)
 	return err
 }
 

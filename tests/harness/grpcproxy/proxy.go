@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"idempotencyd/tests/harness/port"
 )
@@ -32,6 +32,7 @@ type Proxy struct {
 	upstream grpc.ClientConnInterface
 	server   *grpc.Server
 	address  string
+	onEnd    func(Call)
 	// Ends with the proxy.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -45,15 +46,15 @@ type Proxy struct {
 }
 
 // Start listens on a free port of the loopback address and forwards to upstream, which stays the
-// caller's.
-func Start(upstream grpc.ClientConnInterface) (*Proxy, error) {
+// caller's. onEnd, if it is not nil, is told of each call that has ended; it may be called side by side.
+func Start(upstream grpc.ClientConnInterface, onEnd func(Call)) (*Proxy, error) {
 	listener, err := port.Listen()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	proxy := &Proxy{
-		upstream: upstream, address: listener.Addr().String(), ctx: ctx, cancel: cancel,
+		upstream: upstream, address: listener.Addr().String(), onEnd: onEnd, ctx: ctx, cancel: cancel,
 		connections: map[string]net.Conn{}, faults: map[string][]Fault{}, changed: make(chan struct{}),
 	}
 	proxy.server = grpc.NewServer(
@@ -193,11 +194,15 @@ func (p *Proxy) nextFaultLocked(method string) *Fault {
 	return &fault
 }
 
-func (p *Proxy) end(call *Call, code codes.Code) {
+func (p *Proxy) end(call *Call, err error) {
 	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	call.Ended, call.Code = true, code
+	call.Ended, call.Code, call.Reason = true, status.Code(err), reasonOf(err)
+	ended := *call
 	p.notifyLocked()
+	p.mutex.Unlock()
+	if p.onEnd != nil {
+		p.onEnd(ended)
+	}
 }
 
 func (p *Proxy) notifyLocked() {

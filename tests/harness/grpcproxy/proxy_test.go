@@ -91,7 +91,7 @@ func newRig(t *testing.T) *rig {
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
-	proxy, err := Start(dial(t, listener.Addr().String()))
+	proxy, err := Start(dial(t, listener.Addr().String()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,15 +114,6 @@ func expectCode(t *testing.T, err error, code codes.Code) {
 	if status.Code(err) != code {
 		t.Errorf("%v, expected %v", err, code)
 	}
-}
-
-func reasonOf(err error) string {
-	for _, detail := range status.Convert(err).Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok {
-			return info.GetReason()
-		}
-	}
-	return ""
 }
 
 func TestCallsAreForwardedWithTheirMetadata(t *testing.T) {
@@ -327,7 +318,7 @@ func TestCallsAreKept(t *testing.T) {
 		t.Errorf("%+v", calls[1])
 	}
 	completes := rig.proxy.Calls("Complete")
-	if len(completes) != 1 || completes[0].Code != codes.Unavailable || completes[0].AttemptID != attemptTwo {
+	if len(completes) != 1 || completes[0].Reason != "OVERLOADED" || completes[0].AttemptID != attemptTwo {
 		t.Errorf("%+v", completes)
 	}
 }
@@ -396,5 +387,21 @@ func TestMessagesOverTheServicesLimitGoThrough(t *testing.T) {
 	expectCode(t, err, codes.ResourceExhausted)
 	if calls := rig.proxy.Calls("Begin"); len(calls) != 1 || len(calls[0].Request) < 5_000_000 {
 		t.Errorf("%d calls", len(calls))
+	}
+}
+
+func TestCallsThatHaveEndedAreTold(t *testing.T) {
+	rig := newRig(t)
+	told := make(chan Call, 1)
+	proxy, err := Start(rig.connection, func(call Call) { told <- call })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	client := idempotencyv1.NewIdempotencyServiceClient(dial(t, proxy.Address()))
+	_, _ = client.Complete(rig.ctx, &idempotencyv1.CompleteRequest{AttemptId: attemptOne})
+	call := <-told
+	if !call.Ended || call.Code != codes.Unavailable || call.Reason != "OVERLOADED" || call.AttemptID != attemptOne {
+		t.Errorf("%+v", call)
 	}
 }

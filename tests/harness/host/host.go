@@ -31,6 +31,8 @@ type Options struct {
 	Results string
 	// MaxSessions is how many sessions there may be at once.
 	MaxSessions int
+	// LogCalls writes a line for each call of a client.
+	LogCalls bool
 }
 
 // Host has the service and the sessions. Safe for concurrent use.
@@ -132,7 +134,7 @@ func (h *Host) makeSession(ctx context.Context, chosen scenario.Scenario, langua
 		}
 	}
 	id := strings.ToLower(rand.Text()[:idLength])
-	opened, err := newSession(id, language, chosen, on)
+	opened, err := newSession(id, language, chosen, on, h.options.LogCalls)
 	if err != nil {
 		if chosen.OwnService {
 			err = errors.Join(err, on.stop())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"sync"
 	"time"
 
@@ -47,13 +48,19 @@ type attempt struct {
 	id  string
 }
 
-func newSession(id, language string, chosen scenario.Scenario, on *service) (*session, error) {
+func newSession(id, language string, chosen scenario.Scenario, on *service, logCalls bool) (*session, error) {
 	// Session ids are unique, so keys that end in them are.
 	steps, err := chosen.Expand(id)
 	if err != nil {
 		return nil, err
 	}
-	proxy, err := grpcproxy.Start(on.connection)
+	var onEnd func(grpcproxy.Call)
+	if logCalls {
+		onEnd = func(call grpcproxy.Call) {
+			log.Printf("%s %s: %s %s %v %s", language, chosen.Name, call.Method, call.AttemptID, call.Code, call.Reason)
+		}
+	}
+	proxy, err := grpcproxy.Start(on.connection, onEnd)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ is ready. It ends on SIGTERM and SIGINT.
 type options struct {
 	binary, scenarios, results, addressFile, listen string
 	maxSessions                                     int
-	stdinEnds                                       bool
+	stdinEnds, logCalls                             bool
 }
 
 func main() {
@@ -49,6 +49,7 @@ func main() {
 	flag.StringVar(&given.listen, "listen", "127.0.0.1:0", "`host:port` to serve on; port 0 is a free one")
 	flag.IntVar(&given.maxSessions, "max-sessions", 64, "sessions at once")
 	flag.BoolVar(&given.stdinEnds, "stdin-ends", false, "end when standard input does")
+	flag.BoolVar(&given.logCalls, "log-calls", false, "a line on standard error for each call of a client")
 	flag.Usage = func() {
 		fmt.Fprint(flag.CommandLine.Output(), usage)
 		flag.PrintDefaults()
@@ -65,6 +66,9 @@ func main() {
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			stop()
 		}()
+	}
+	if given.logCalls {
+		log.SetFlags(log.Lmicroseconds | log.Lmsgprefix)
 	}
 	if err := serve(ctx, given); err != nil {
 		log.Fatal(err)
@@ -88,6 +92,7 @@ func serve(ctx context.Context, given options) error {
 	}
 	started, err := host.Start(ctx, host.Options{
 		Binary: binary, Scenarios: scenarios, Results: given.results, MaxSessions: given.maxSessions,
+		LogCalls: given.logCalls,
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())
