@@ -1,12 +1,13 @@
 # ./dev scenarios: the host of client/scenarios, for test runners of clients. Sourced by dev.
 # shellcheck shell=bash
 
-# Builds build/scenario-host. A build without changes takes a second.
+# Builds build/scenario-host/scenario-host. A build without changes takes a second.
 scenario_host_build() {
   local go
   go=$(find_go) || return 1
+  mkdir -p build/scenario-host
   (cd tests/harness && CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS='-mod=readonly -buildvcs=false' \
-    "$go" build -trimpath -o ../../build/scenario-host ./cmd/scenario-host) >&2
+    "$go" build -trimpath -o ../../build/scenario-host/ ./cmd/scenario-host) >&2
 }
 
 # Prints the path of an idempotencyd to serve the scenarios with: the one that IDEMPOTENCYD names, else
@@ -28,5 +29,5 @@ scenarios() {
   need_packages "${build_packages[@]}"
   server=$(scenario_server) || die "the service could not be built"
   scenario_host_build || die "the scenario host could not be built"
-  exec build/scenario-host --idempotencyd="$server" "$@"
+  exec build/scenario-host/scenario-host --idempotencyd="$server" "$@"
 }
