@@ -40,18 +40,14 @@ test_preset() {
   skipped=$((skipped + $(count_cases "$results" 'notrun|disabled')))
 }
 
-# Arguments go to ctest, for both presets.
-run_tests() {
-  local passed=0 skipped=0 failures=()
-  need_packages "${build_packages[@]}"
-  need_grpcurl || say "grpcurl could not be installed; the test that needs it will fail"
-
+sanitizer_options() {
   export ASAN_OPTIONS="detect_leaks=1:${ASAN_OPTIONS:-}"
   export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
   export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:suppressions=$root/tests/tsan.supp:${TSAN_OPTIONS:-}"
-  test_preset dev "$@"
-  test_preset tsan "$@"
+}
 
+# The closing line, from the counts of the function that calls it. Returns whether all passed.
+close_tests() {
   if [[ $passed -eq 0 && ${#failures[@]} -eq 0 ]]; then failures+=("no test was run"); fi
   if [[ ${#failures[@]} -gt 0 ]]; then
     printf '\nFailed:\n'
@@ -61,4 +57,43 @@ run_tests() {
   if [[ $skipped -gt 0 ]]; then printf ', %d skipped' "$skipped"; fi
   printf '\n'
   [[ ${#failures[@]} -eq 0 ]]
+}
+
+# Arguments go to ctest, for both presets; then only C++ is tested.
+run_tests() {
+  local passed=0 skipped=0 failures=()
+  need_packages "${build_packages[@]}"
+  need_grpcurl || say "grpcurl could not be installed; the test that needs it will fail"
+  sanitizer_options
+  test_preset dev "$@"
+  test_preset tsan "$@"
+  if [[ $# -eq 0 ]]; then
+    test_clients
+    test_harness
+  fi
+  close_tests
+}
+
+# The tests of tests/harness, with the counts of run_tests.
+test_harness() {
+  mkdir -p build/clients
+  IDEMPOTENCYD=$root/build/dev/server/idempotencyd harness_test 2>&1 | tee build/clients/harness.out || true
+  count_closing_line harness build/clients/harness.out
+}
+
+# Arguments are languages; none: all.
+run_client_tests() {
+  local passed=0 skipped=0 failures=() language
+  for language in "$@"; do
+    [[ " ${client_languages[*]} " == *" $language "* ]] ||
+      die "there is no client in '$language', only in: ${client_languages[*]}"
+  done
+  need_packages "${build_packages[@]}"
+  sanitizer_options
+  if build_preset dev; then
+    test_clients "$@"
+  else
+    failures+=("dev: the build")
+  fi
+  close_tests
 }
