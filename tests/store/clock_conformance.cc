@@ -252,6 +252,43 @@ TEST_P(ClockConformance, SweepMarksNoLiveLeaseAfterAStepAhead) {
   EXPECT_EQ(Sweep(absl::ZeroDuration()).size(), 1u);
 }
 
+TEST_P(ClockConformance, SurveyCountsNoLeaseAsOverBeforeTheSweepMarksIt) {
+  Begin("order-1", 1);
+  JumpClock(kTwoHours);
+  EXPECT_EQ(WholeSurvey().lease_over, 0);
+  EXPECT_EQ(WholeSurvey().in_progress, 1);
+  Noted(store());
+  EXPECT_EQ(WholeSurvey().lease_over, 0);
+  AdvanceClock(kLease + kMargin);
+  EXPECT_EQ(WholeSurvey().lease_over, 0);
+  AdvanceClock(kMicro);
+  EXPECT_EQ(WholeSurvey().lease_over, 1);
+}
+
+TEST_P(ClockConformance, SurveyCountsNoLeaseAsOverWhenNobodyLookedAtTheClock) {
+  Begin("order-1", 1);
+  PassLease();
+  JumpClock(kGap);
+  EXPECT_EQ(WholeSurvey().lease_over, 1);
+  JumpClock(kMicro);
+  EXPECT_EQ(WholeSurvey().lease_over, 0);
+  JumpClock(-kTwoHours);
+  EXPECT_EQ(WholeSurvey().lease_over, 0);
+}
+
+TEST_P(ClockConformance, SurveyCountsNothingAsExpiredBeforeThePurgeDeletesIt) {
+  Begin("order-1", 1);
+  Complete("order-1", 1);
+  JumpClock(kTtl + kReplayWindow + kTwoHours);
+  EXPECT_EQ(WholeSurvey().expired, 0);
+  Noted(store());
+  AdvanceClock(kPause);
+  EXPECT_EQ(WholeSurvey().expired, 0);
+  AdvanceClock(kMicro);
+  EXPECT_EQ(WholeSurvey().expired, 1);
+  EXPECT_EQ(Purge(), 1);
+}
+
 TEST_P(ClockConformance, UnsettledRecordsAreNotDeletedInThePause) {
   const absl::Duration age = absl::Hours(24) * 90;
   Begin("order-1", 1);

@@ -347,7 +347,7 @@ absl::StatusOr<Survey> ModelStore::SurveyStep(BlockRange range) {
   MutexLock lock(&database_->mu_);
   Survey survey;
   if (range.first > 0 || range.last <= 0) return survey;
-  const Reading reading = {.now = database_->now_};
+  const Reading reading = database_->ReadingLocked();
   const Policy& policy = database_->policy_;
   for (const auto& [key, record] : database_->rows_) {
     if (record.state == RecordState::kInProgress) {

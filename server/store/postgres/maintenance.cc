@@ -160,9 +160,14 @@ absl::StatusOr<std::vector<SweptRecord>> SweepStep(Session& session, DatabaseClo
   return RunAndTell(session, Query::kSweepStep, std::move(params));
 }
 
-absl::StatusOr<Survey> SurveyStep(Session& session, const Policy& policy, BlockRange range) {
+absl::StatusOr<Survey> SurveyStep(Session& session, DatabaseClock& clock, BlockRange range) {
+  ASSIGN_OR_RETURN(const ClockState state, ReadClock(session, clock));
+  const StepClock step = {state.guard, clock.Judge(state)};
   Params params = RangeParams(range);
-  params.AddInt8(Millis(policy.skew_margin)).AddInt8(Millis(policy.replay_window));
+  params.AddInt8(Millis(clock.policy().skew_margin)).AddInt8(Millis(clock.policy().replay_window));
+  params.AddTimestamp(step.reading.last_jump_at);
+  AddStepClock(step, clock, params);
+  params.AddBool(IsExpiryPaused(step.reading, clock.policy()));
   ASSIGN_OR_RETURN(const PgResult result,
                    RunOne(session, Query::kSurveyStep, std::move(params), AnswersFrom::kNothing));
   RETURN_IF_ERROR(CheckShape(

@@ -19,7 +19,7 @@ namespace idempotency {
 absl::StatusOr<int64_t> CountBlocks(Session& session);
 absl::StatusOr<std::vector<SweptRecord>> SweepStep(Session& session, DatabaseClock& clock,
                                                    BlockRange range, absl::Duration grace);
-absl::StatusOr<Survey> SurveyStep(Session& session, const Policy& policy, BlockRange range);
+absl::StatusOr<Survey> SurveyStep(Session& session, DatabaseClock& clock, BlockRange range);
 absl::StatusOr<int64_t> PurgeStep(Session& session, DatabaseClock& clock, BlockRange range);
 absl::StatusOr<std::vector<SweptRecord>> PurgeUnsettledStep(Session& session, DatabaseClock& clock,
                                                             BlockRange range,

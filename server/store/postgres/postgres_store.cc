@@ -90,7 +90,7 @@ class PostgresStore : public Store {
   }
 
   absl::StatusOr<Survey> SurveyStep(BlockRange range) override {
-    return idempotency::SurveyStep(session_, policy_, range);
+    return idempotency::SurveyStep(session_, clock_, range);
   }
 
   absl::StatusOr<int64_t> PurgeStep(BlockRange range) override {
