@@ -2,8 +2,15 @@
 // whose wait is ended by force, and rows that are visible before a standby has them.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <type_traits>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "server/record/fault.h"
 #include "server/store/postgres/session.h"
 #include "tests/store/replicated_fixture.h"
@@ -12,8 +19,35 @@
 namespace idempotency {
 namespace {
 
-using ReplicatedCommit = ReplicatedFixture;
-using UnreplicatedRow = ReplicatedFixture;
+class ReplicatedCommit : public ReplicatedFixture {
+ protected:
+  // Runs `call` while no standby confirms commits, ends the wait of its commit by `function` of
+  // PostgreSQL, and runs `meanwhile` once the call waits again, in another session. Returns what
+  // the call came to.
+  template <typename Call>
+  auto EndTheWaitOf(const Call& call, absl::string_view function,
+                    const std::function<void()>& meanwhile) {
+    FreezeStandbys();
+    std::invoke_result_t<Call> result;
+    std::thread caller([&] { result = call(); });
+    const std::string first = AwaitWaiting();
+    EXPECT_EQ(AdminValue(absl::StrCat("SELECT ", function, "(", first, ")")), "t");
+    AwaitWaiting(first);
+    meanwhile();
+    caller.join();
+    return result;
+  }
+};
+
+// No standby confirms commits, and the row of order-1 is on none.
+class UnreplicatedRow : public ReplicatedFixture {
+ protected:
+  void SetUp() override {
+    ReplicatedFixture::SetUp();
+    FreezeStandbys();
+    InsertUnreplicated("order-1");
+  }
+};
 
 TEST_F(ReplicatedCommit, AnswersWhenAStandbyConfirms) {
   const std::unique_ptr<Store> store = NewStore(PatientOptions());
@@ -195,17 +229,15 @@ TEST_F(ReplicatedCommit, ErrorAfterTheCommitIsNotTakenForARefusal) {
 TEST_F(ReplicatedCommit, CancelledWaitIsSettledOnceAStandbyHasIt) {
   const std::unique_ptr<Store> store = NewStore(PatientOptions());
   ASSERT_TRUE(BeginOn(*store, "before").ok());
-  FreezeStandbys();
-  absl::StatusOr<BeginResult> result;
-  std::thread caller([&] { result = BeginOn(*store, "order-1"); });
-  const std::string first = AwaitWaiting();
-  EXPECT_EQ(AdminValue(absl::StrCat("SELECT pg_cancel_backend(", first, ")")), "t");
   // Run again on a new connection, it finds itself, and waits with its barrier.
-  AwaitWaiting(first);
-  EXPECT_EQ(AdminValue("SELECT count(*) FROM idempotency_record WHERE idempotency_key = 'order-1'"),
+  const auto result = EndTheWaitOf(
+      [&] { return BeginOn(*store, "order-1"); }, "pg_cancel_backend",
+      [&] {
+        EXPECT_EQ(
+            AdminValue("SELECT count(*) FROM idempotency_record WHERE idempotency_key = 'order-1'"),
             "1");
-  ThawStandbys();
-  caller.join();
+        ThawStandbys();
+      });
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(result->repeated);
   EXPECT_TRUE(result->wrote_attempt);
@@ -215,15 +247,12 @@ TEST_F(ReplicatedCommit, CancelledWaitIsSettledOnceAStandbyHasIt) {
 TEST_F(ReplicatedCommit, TerminatedWaitIsSettledOnceAStandbyHasIt) {
   const std::unique_ptr<Store> store = NewStore(PatientOptions());
   ASSERT_TRUE(BeginOn(*store, "order-1").ok());
-  FreezeStandbys();
-  absl::StatusOr<OwnerResult> result;
-  std::thread caller([&] { result = CompleteOn(*store, "order-1"); });
-  const std::string first = AwaitWaiting();
-  EXPECT_EQ(AdminValue(absl::StrCat("SELECT pg_terminate_backend(", first, ")")), "t");
-  AwaitWaiting(first);
-  EXPECT_EQ(AdminValue("SELECT state FROM idempotency_record"), "2");
-  ThawStandbys();
-  caller.join();
+  const auto result =
+      EndTheWaitOf([&] { return CompleteOn(*store, "order-1"); }, "pg_terminate_backend",
+                   [&] {
+                     EXPECT_EQ(AdminValue("SELECT state FROM idempotency_record"), "2");
+                     ThawStandbys();
+                   });
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->verdict, OwnerVerdict::kAlreadyRecorded);
 }
@@ -232,22 +261,16 @@ TEST_F(ReplicatedCommit, CancelledWaitIsUnknownWhenNoStandbyComesBack) {
   const StoreFactory factory = NewFactory(PatientOptions());
   const std::unique_ptr<Store> store = factory();
   ASSERT_TRUE(BeginOn(*store, "before").ok());
-  FreezeStandbys();
-  absl::StatusOr<BeginResult> result;
-  std::thread caller([&] { result = BeginOn(*store, "order-1"); });
-  const std::string first = AwaitWaiting();
-  EXPECT_EQ(AdminValue(absl::StrCat("SELECT pg_cancel_backend(", first, ")")), "t");
-  AwaitWaiting(first);
-  // Another lane opens the circuit.
-  Servers().AlterSystem("synchronous_commit", "off");
-  EXPECT_FALSE(BeginOn(*factory(), "order-2").ok());
-  caller.join();
+  const auto result = EndTheWaitOf([&] { return BeginOn(*store, "order-1"); }, "pg_cancel_backend",
+                                   [&] {
+                                     // Another lane opens the circuit.
+                                     Servers().AlterSystem("synchronous_commit", "off");
+                                     EXPECT_FALSE(BeginOn(*factory(), "order-2").ok());
+                                   });
   EXPECT_EQ(FaultOf(result.status()), Fault::kCommitUnknown) << result.status();
 }
 
 TEST_F(UnreplicatedRow, IsNotRepeated) {
-  FreezeStandbys();
-  InsertUnreplicated("order-1");
   ExpectWaitsForStandby([](Store& store) {
     const auto result = BeginOn(store, "order-1");
     ASSERT_TRUE(result.ok()) << result.status();
@@ -256,16 +279,12 @@ TEST_F(UnreplicatedRow, IsNotRepeated) {
 }
 
 TEST_F(UnreplicatedRow, IsNotToldToBeInProgress) {
-  FreezeStandbys();
-  InsertUnreplicated("order-1");
   ExpectWaitsForStandby([](Store& store) {
     EXPECT_EQ(BeginOn(store, "order-1", 2)->verdict, BeginVerdict::kInProgress);
   });
 }
 
 TEST_F(UnreplicatedRow, IsNotReplayed) {
-  FreezeStandbys();
-  InsertUnreplicated("order-1");
   Admin("UPDATE idempotency_record SET state = 2, finished_at = now()");
   ExpectWaitsForStandby([](Store& store) {
     EXPECT_EQ(BeginOn(store, "order-1", 2)->verdict, BeginVerdict::kReplay);
@@ -273,29 +292,22 @@ TEST_F(UnreplicatedRow, IsNotReplayed) {
 }
 
 TEST_F(UnreplicatedRow, IsNotLookedUp) {
-  FreezeStandbys();
-  InsertUnreplicated("order-1");
   ExpectWaitsForStandby(
       [](Store& store) { EXPECT_NE(LookupOn(store, "order-1")->record, nullptr); });
 }
 
-TEST_F(UnreplicatedRow, IsNotMissedEither) {
-  FreezeStandbys();
+TEST_F(UnreplicatedRow, AnotherThatIsMissingIsNotMissedEither) {
   ExpectWaitsForStandby(
-      [](Store& store) { EXPECT_EQ(LookupOn(store, "order-1")->record, nullptr); });
+      [](Store& store) { EXPECT_EQ(LookupOn(store, "order-2")->record, nullptr); });
 }
 
 TEST_F(UnreplicatedRow, LosesNobodyTheLease) {
-  FreezeStandbys();
-  InsertUnreplicated("order-1");
   ExpectWaitsForStandby([](Store& store) {
     EXPECT_EQ(CompleteOn(store, "order-1", 2)->verdict, OwnerVerdict::kLeaseLost);
   });
 }
 
 TEST_F(UnreplicatedRow, KeepsNoRefusedAnswerOfAStranger) {
-  FreezeStandbys();
-  InsertUnreplicated("order-1");
   // Locks the row, finds nothing to write, and answers from what it found.
   ExpectWaitsForStandby([](Store& store) {
     const OwnerItem item = Completed("order-1", 2);
