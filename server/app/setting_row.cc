@@ -23,6 +23,13 @@ SettingRow Row(std::string name, std::string meaning) {
   return row;
 }
 
+SettingRow Bounded(std::string name, int64_t lowest, int64_t highest, std::string meaning) {
+  SettingRow row = Row(std::move(name), std::move(meaning));
+  row.lowest = lowest;
+  row.highest = highest;
+  return row;
+}
+
 absl::Status SetSpan(const SettingRow& row, absl::string_view text, bool unsafe) {
   if (row.may_be_off && text == "off") {
     *row.span = absl::InfiniteDuration();
@@ -90,19 +97,15 @@ SettingRow Span(std::string name, absl::Duration* value, absl::Duration shortest
 
 SettingRow Size(std::string name, size_t* value, int64_t lowest, int64_t highest,
                 std::string meaning) {
-  SettingRow row = Row(std::move(name), std::move(meaning));
+  SettingRow row = Bounded(std::move(name), lowest, highest, std::move(meaning));
   row.size = value;
-  row.lowest = lowest;
-  row.highest = highest;
   return row;
 }
 
 SettingRow Number(std::string name, int* value, int64_t lowest, int64_t highest,
                   std::string meaning) {
-  SettingRow row = Row(std::move(name), std::move(meaning));
+  SettingRow row = Bounded(std::move(name), lowest, highest, std::move(meaning));
   row.number = value;
-  row.lowest = lowest;
-  row.highest = highest;
   return row;
 }
 
