@@ -133,6 +133,8 @@ void AddEngineSettings(Settings* settings, std::vector<SettingRow>* table) {
                         "calls accepted and not answered; past it OVERLOADED"));
   table->push_back(Size("waits.max", &engine.waits_max, 0, 500'000,
                         "Begins that wait for another's outcome; past it in_progress at once"));
+  table->push_back(Size("waits.per_merchant_max", &engine.waits_per_merchant_max, 0, 500'000,
+                        "Begins of one merchant that wait; past it in_progress at once"));
   table->push_back(Size("waits.per_key_max", &engine.waits_per_key_max, 0, 500'000,
                         "Begins that wait for the outcome of one key; past it in_progress at "
                         "once"));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/base/check.h"
+
 namespace idempotency {
 namespace {
 
@@ -17,11 +19,14 @@ bool AddBelow(std::atomic<size_t>& count, size_t limit) {
 
 }  // namespace
 
-Admission::Admission(size_t calls_max, size_t waits_max, Metrics* metrics)
-    : calls_max_(calls_max), waits_max_(std::min(waits_max, calls_max / 2)), metrics_(metrics) {}
+Admission::Admission(const AdmissionLimits& limits, Metrics* metrics)
+    : limits_{.calls = limits.calls,
+              .waits = std::min(limits.waits, limits.calls / 2),
+              .waits_of_merchant = limits.waits_of_merchant},
+      metrics_(metrics) {}
 
 bool Admission::EnterCall(Room room) {
-  if (!AddBelow(calls_, LimitOf(room, calls_max_))) {
+  if (!AddBelow(calls_, LimitOf(room, limits_.calls))) {
     metrics_->Add(Metric::kCallsRefused);
     return false;
   }
@@ -34,14 +39,23 @@ void Admission::LeaveCall() {
   metrics_->Add(Metric::kCallsInFlight, -1);
 }
 
-bool Admission::EnterWait() {
-  if (!AddBelow(waits_, waits_max_)) return false;
+bool Admission::EnterWait(const std::string& merchant) {
+  MutexLock lock(&mu_);
+  if (waits_ >= limits_.waits || limits_.waits_of_merchant == 0) return false;
+  size_t& of_merchant = waits_by_merchant_[merchant];
+  if (of_merchant >= limits_.waits_of_merchant) return false;
+  ++of_merchant;
+  ++waits_;
   metrics_->Add(Metric::kWaiting);
   return true;
 }
 
-void Admission::LeaveWait() {
-  waits_.fetch_sub(1, std::memory_order_relaxed);
+void Admission::LeaveWait(const std::string& merchant) {
+  MutexLock lock(&mu_);
+  const auto found = waits_by_merchant_.find(merchant);
+  IDEM_CHECK(found != waits_by_merchant_.end()) << "a wait that was not entered";
+  if (--found->second == 0) waits_by_merchant_.erase(found);
+  --waits_;
   metrics_->Add(Metric::kWaiting, -1);
 }
 

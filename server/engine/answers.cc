@@ -129,7 +129,7 @@ void Answers::Give(std::unique_ptr<BeginCall> call, absl::StatusOr<BeginResult> 
   if (result.ok()) metrics_->Add(MetricOf(*result));
   if (call->holds_wait_slot) {
     metrics_->Observe(HistogramMetric::kWaitDuration, clock_->BootTime() - call->wait_started_at);
-    admission_->LeaveWait();
+    admission_->LeaveWait(call->item.key.merchant_id);
   }
   Finish(std::move(call), std::move(result));
 }

@@ -22,7 +22,10 @@ BatchingEngine::BatchingEngine(const EngineOptions& options, const StoreFactory&
                                Clock* clock, Metrics* metrics, EngineEvents* events)
     : clock_(clock),
       metrics_(metrics),
-      admission_(options.calls_in_flight_max, options.waits_max, metrics),
+      admission_({.calls = options.calls_in_flight_max,
+                  .waits = options.waits_max,
+                  .waits_of_merchant = options.waits_per_merchant_max},
+                 metrics),
       answers_(&admission_, clock, metrics, events),
       cache_({options.cache_max_bytes, options.cache_max_age}, options.policy, clock, metrics),
       queues_(static_cast<size_t>(options.lanes), options.queue_max_items, options.queue_max_bytes,

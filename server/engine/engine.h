@@ -55,8 +55,10 @@ struct EngineOptions {
   size_t queue_max_items = 8192;
   size_t queue_max_bytes = 64 * kMiB;
   size_t calls_in_flight_max = 16384;
-  // Waits: at most half of the calls in flight, and at most this many for one key.
+  // Waits: at most half of the calls in flight, and at most this many of one merchant and for one
+  // key. Half of them are left to other merchants, however many one has.
   size_t waits_max = 4096;
+  size_t waits_per_merchant_max = 2048;
   size_t waits_per_key_max = 256;
   // Final records kept in memory for their replays; 0: none.
   size_t cache_max_bytes = 64 * kMiB;

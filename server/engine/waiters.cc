@@ -94,7 +94,7 @@ bool Waiters::HasRoom(BeginCall& call, absl::Duration now) {
   }
   if (call.holds_wait_slot) return true;
   // Those whose callers left give their slots back when they are dropped, a batch later.
-  if (!admission_->EnterWait()) {
+  if (!admission_->EnterWait(call.item.key.merchant_id)) {
     WakeDeparted(now);
     return false;
   }

@@ -4,8 +4,8 @@
 // Owned by one lane's thread, as its keys are: a key's answers and its waits meet in one place and
 // no wake-up can be lost. What this replica does or reads wakes at once; what others do is seen by
 // probes, one light statement for all keys that are due. Waiting writes nothing. The bounds are the
-// replica's wait slots (Admission) and a number per key; a call keeps its slot from its first
-// parking until it is answered.
+// replica's wait slots, of which a merchant has its share (Admission), and a number per key; a call
+// keeps its slot from its first parking until it is answered.
 #pragma once
 
 #include <cstddef>

@@ -39,7 +39,7 @@ class ReportTest : public EngineTest {
     return terms;
   }
 
-  Admission admission_{1, 0, &metrics_};
+  Admission admission_{{.calls = 1, .waits = 0, .waits_of_merchant = 0}, &metrics_};
 };
 
 TEST_F(ReportTest, WhatIsReportedNamesTheTraceOfItsCall) {

@@ -368,7 +368,7 @@ TEST_F(WaitProbeTest, DrainingProbesNoMore) {
 // A unit test: only a clock that runs on shows how long a probe took.
 TEST(Waiters, RestsThreeTimesAsLongAsAProbeTook) {
   Metrics metrics;
-  Admission admission(16, 8, &metrics);
+  Admission admission({.calls = 16, .waits = 8, .waits_of_merchant = 8}, &metrics);
   Waiters waiters(Policy(), 8, &admission, &metrics);
   auto record = std::make_shared<Record>();
   record->key = Key("order-1");

@@ -286,6 +286,34 @@ TEST_F(WaitTest, WaitsOfTheReplicaEndAtTheirBound) {
   EXPECT_EQ((*Wait("c", 2)).verdict, BeginVerdict::kInProgress);
 }
 
+TEST_F(WaitTest, WaitsOfOneMerchantEndAtTheirBoundOverAllKeysAndLanes) {
+  options_.lanes = 4;
+  options_.waits_per_merchant_max = 3;
+  for (const char* key : {"a", "b", "c", "d"}) Start(key);
+  std::vector<Told<BeginResult>> waiting;
+  for (const char* key : {"a", "b", "c"}) waiting.push_back(Wait(key, 2));
+  EXPECT_EQ((*Wait("d", 2)).verdict, BeginVerdict::kInProgress);
+  EXPECT_EQ(Count(Metric::kWaitsRefused), 1);
+  for (const auto& waiter : waiting) EXPECT_FALSE(waiter.IsAnswered());
+
+  BeginItem of_other = BeginOf("a", 1);
+  of_other.key = Key("a", "other");
+  Begin(of_other);
+  Step();
+  of_other.attempt = Attempt(2);
+  const auto other = Begin(of_other, Terms(kMaxWait));
+  Step();
+  EXPECT_FALSE(other.IsAnswered());
+  EXPECT_EQ(Count(Metric::kWaiting), 4);
+
+  // One that ends makes room for the next.
+  Owner(CompleteOf("a", 1));
+  Step();
+  Step();
+  EXPECT_EQ((*waiting[0]).verdict, BeginVerdict::kReplay);
+  EXPECT_FALSE(Wait("d", 3).IsAnswered());
+}
+
 TEST_F(WaitTest, WaitsTakeAtMostHalfOfTheCallsInFlight) {
   options_.calls_in_flight_max = 4;
   Start("order-1");
