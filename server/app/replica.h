@@ -21,6 +21,7 @@
 #include "server/engine/engine.h"
 #include "server/ops/ops_server.h"
 #include "server/ops/readiness.h"
+#include "server/rpc/answer_room.h"
 #include "server/rpc/call_log.h"
 #include "server/rpc/idempotency_service.h"
 #include "server/rpc/server.h"
@@ -70,6 +71,7 @@ class Replica {
   Readiness readiness_;
   std::unique_ptr<OpsServer> ops_;
   MerchantLimits merchants_;
+  AnswerRoom answers_;
   WorkerPool workers_;
   CallLog calls_;
   IdempotencyService service_;

@@ -145,6 +145,15 @@ void AddEngineSettings(Settings* settings, std::vector<SettingRow>* table) {
                         "by hand is replayed for that long at the most"));
 }
 
+void AddAnswerSettings(Settings* settings, std::vector<SettingRow>* table) {
+  constexpr int64_t kMega = kMiB;
+  // The largest answer fits into half of it: a body of 1 MiB and, beside it, tens of KiB.
+  table->push_back(Size("answer.max_bytes", &settings->answer_max_bytes, 4 * kMega, 1024 * kMega,
+                        "bytes of answers that callers have not taken yet, of which a merchant "
+                        "may hold as much as stays free; past it replays, in_progress and Lookups "
+                        "are refused with OVERLOADED"));
+}
+
 void AddMerchantSettings(Settings* settings, std::vector<SettingRow>* table) {
   MerchantLimitOptions& merchants = settings->merchants;
   table->push_back(Size("merchant.max_rate", &merchants.max_rate, 0, 1'000'000,
@@ -191,6 +200,7 @@ std::vector<SettingRow> SettingTable(Settings* settings) {
   AddStoreSettings(settings, &table);
   AddRecordSettings(settings, &table);
   AddEngineSettings(settings, &table);
+  AddAnswerSettings(settings, &table);
   AddMerchantSettings(settings, &table);
   AddUpkeepSettings(settings, &table);
   AddTestSettings(settings, &table);

@@ -2,12 +2,14 @@
 // configuration.h fills them from flags, environment and file.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "absl/time/time.h"
 #include "server/base/log.h"
 #include "server/engine/engine.h"
 #include "server/engine/merchant_limits.h"
+#include "server/record/limit.h"
 #include "server/rpc/validate.h"
 
 namespace idempotency {
@@ -41,6 +43,8 @@ struct Settings {
   // Its policy's shortest_lease is bounds.lease.shortest.
   EngineOptions engine;
   MerchantLimitOptions merchants;
+  // Of answers that were handed to gRPC and not taken by their callers yet.
+  size_t answer_max_bytes = 64 * kMiB;
   RequestBounds bounds;
   // Between saying NOT_SERVING and refusing calls: as long as load balancers take to notice.
   absl::Duration drain_delay = absl::Seconds(5);

@@ -64,6 +64,7 @@ namespace idempotency {
   X(kMerchantCallsRefused, "idempotency_merchant_calls_refused_total",  "the same, over a merchant's calls in flight") \
   X(kMerchantBucketForgotten, "idempotency_merchant_bucket_forgotten_total", "full buckets given to another merchant") \
   X(kMerchantBucketShared, "idempotency_merchant_bucket_shared_total",  "calls counted in a bucket that is shared")    \
+  X(kAnswersRefused,       "idempotency_answer_refused_total",          "answers refused: their callers take too few") \
   X(kDraining,             "idempotency_draining_total",                "calls refused while shutting down")           \
   X(kExpiredInQueue,       "idempotency_expired_in_queue_total",        "calls dropped before SQL: deadline passed")   \
   X(kLeftInQueue,          "idempotency_left_in_queue_total",           "calls dropped before SQL: caller left")       \
@@ -113,6 +114,7 @@ namespace idempotency {
   X(kExpiryPaused,         "idempotency_expiry_paused",                 "1 while nothing expires: the clock jumped")   \
   X(kTokenOffset,          "idempotency_fencing_token_offset_seconds",  "what fencing tokens are ahead of the clock")  \
   X(kCallsInFlight,        "idempotency_calls_in_flight",               "calls accepted and not answered")             \
+  X(kAnswerBytes,          "idempotency_answer_bytes",                  "bytes of answers that callers have not taken") \
   X(kMerchantBuckets,      "idempotency_merchant_buckets",              "merchants with limits of their own now")      \
   X(kQueuedPayloads,       "idempotency_payload_queue_items",           "large payloads that wait for a worker")       \
   X(kQueuedPayloadBytes,   "idempotency_payload_queue_bytes",           "bytes held by those calls")                   \

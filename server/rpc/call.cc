@@ -43,21 +43,31 @@ absl::string_view CodeName(grpc::StatusCode code) {
 }  // namespace
 
 Call::Call(RpcMethod method, grpc::CallbackServerContext* context, grpc::ByteBuffer* response,
-           Clock* clock, CallLog* log, RpcMetrics* metrics)
+           const Parts& parts)
     : method_(method),
       context_(context),
       response_(response),
-      clock_(clock),
-      log_(log),
-      metrics_(metrics),
-      received_(clock->BootTime()),
+      parts_(parts),
+      received_(parts.clock->BootTime()),
       deadline_(DeadlineOf(*context, received_)),
       trace_(TraceOf(*context)),
       caller_left_(std::make_shared<std::atomic<bool>>(false)) {
-  metrics_->Started(method);
+  parts_.metrics->rpc().Started(method);
+}
+
+bool Call::TakeRoom(size_t bytes) {
+  std::optional<AnswerRoom::Held> held = parts_.answers->TryHold(key_.merchant_id, bytes);
+  if (!held.has_value()) {
+    parts_.metrics->Add(Metric::kOverloaded);
+    Refuse(FaultError(Fault::kOverloaded, ""));
+    return false;
+  }
+  room_.emplace(*std::move(held));
+  return true;
 }
 
 void Call::Answer(const google::protobuf::MessageLite& message) {
+  if (!room_.has_value()) room_.emplace(parts_.answers->Hold(message.ByteSizeLong()));
   Encode(message, response_);
   End(grpc::Status::OK, "");
 }
@@ -82,7 +92,7 @@ void Call::RefuseFault(const absl::Status& status) {
   std::string request_id;
   if (fault == Fault::kInternal) {
     request_id = RandomUuidText();
-    log_->OnInternal(request_id, RpcMethodName(method_), key_, status, trace());
+    parts_.log->OnInternal(request_id, RpcMethodName(method_), key_, status, trace());
   }
   Refuse(FaultError(fault, request_id));
 }
@@ -90,10 +100,10 @@ void Call::RefuseFault(const absl::Status& status) {
 void Call::End(const grpc::Status& status, absl::string_view reason) {
   IDEM_CHECK(!ended_.exchange(true)) << RpcMethodName(method_) << " was answered twice";
   if (trace().is_set()) context_->AddTrailingMetadata(kTraceparent, TraceparentText(trace_));
-  const absl::Duration took = clock_->BootTime() - received_;
-  metrics_->Handled(method_, status.error_code(), took);
-  log_->OnAnswered(RpcMethodName(method_), key_, CodeName(status.error_code()), reason, took,
-                   trace());
+  const absl::Duration took = parts_.clock->BootTime() - received_;
+  parts_.metrics->rpc().Handled(method_, status.error_code(), took);
+  parts_.log->OnAnswered(RpcMethodName(method_), key_, CodeName(status.error_code()), reason, took,
+                         trace());
   // Before the answer: its caller may use the place for its next call.
   place_ = {};
   Finish(status);

@@ -8,7 +8,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -19,11 +21,13 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/base/clock.h"
+#include "server/base/metrics.h"
 #include "server/base/rpc_metrics.h"
 #include "server/base/trace_id.h"
 #include "server/engine/merchant_limits.h"
 #include "server/record/fault.h"
 #include "server/record/record.h"
+#include "server/rpc/answer_room.h"
 #include "server/rpc/call_log.h"
 #include "server/rpc/errors.h"
 #include "server/rpc/traceparent.h"
@@ -32,10 +36,16 @@ namespace idempotency {
 
 class Call final : public grpc::ServerUnaryReactor {
  public:
-  // `context` and `response` are gRPC's and live as long as the call; `clock`, `log` and `metrics`
-  // must outlive it.
+  // What calls share; all must outlive them.
+  struct Parts {
+    Clock* clock;
+    CallLog* log;
+    Metrics* metrics;
+    AnswerRoom* answers;
+  };
+  // `context` and `response` are gRPC's and live as long as the call.
   Call(RpcMethod method, grpc::CallbackServerContext* context, grpc::ByteBuffer* response,
-       Clock* clock, CallLog* log, RpcMetrics* metrics);
+       const Parts& parts);
 
   // For logs. Set before the call is given to another thread.
   void SetKey(const RecordKey& key) { key_ = key; }
@@ -51,6 +61,11 @@ class Call final : public grpc::ServerUnaryReactor {
   // Not set when the caller named none.
   const TraceId& trace() const { return trace_.trace; }
 
+  // Before an answer of so many bytes to a call that did nothing. False: there is no room for it
+  // (answer_room.h), and the call has been refused with OVERLOADED. An answer without this goes out
+  // in any case. REQUIRES: SetKey was called.
+  bool TakeRoom(size_t bytes);
+
   // Each ends the call; `this` may be gone when it returns.
   void Answer(const google::protobuf::MessageLite& message);
   // With a message that was encoded before; its bytes are shared.
@@ -60,6 +75,8 @@ class Call final : public grpc::ServerUnaryReactor {
   void RefuseFault(const absl::Status& status);
 
   void OnCancel() override { caller_left_->store(true, std::memory_order_relaxed); }
+  // gRPC keeps nothing of the answer any more: the caller has taken it, as far as the windows that
+  // it gave tell, or the call was cut off.
   void OnDone() override { delete this; }
   // Neither reaction does anything worth a thread of its own: without this gRPC hands each to its
   // executor, a wake-up for every call. It is what gRPC's own default reactor says.
@@ -72,15 +89,15 @@ class Call final : public grpc::ServerUnaryReactor {
   const RpcMethod method_;
   grpc::CallbackServerContext* const context_;
   grpc::ByteBuffer* const response_;
-  Clock* const clock_;
-  CallLog* const log_;
-  RpcMetrics* const metrics_;
+  const Parts parts_;
   const absl::Duration received_;
   const absl::Duration deadline_;
   const TraceContext trace_;
   const std::shared_ptr<std::atomic<bool>> caller_left_;
   RecordKey key_;
   MerchantLimits::Place place_;
+  // Until gRPC is done with the answer.
+  std::optional<AnswerRoom::Held> room_;
   std::atomic<bool> ended_{false};
 };
 

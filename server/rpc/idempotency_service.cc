@@ -59,7 +59,11 @@ IdempotencyService::IdempotencyService(const RequestBounds& bounds, const Policy
 
 Call* IdempotencyService::NewCall(RpcMethod method, grpc::CallbackServerContext* context,
                                   grpc::ByteBuffer* response) {
-  return new Call(method, context, response, parts_.clock, parts_.log, &parts_.metrics->rpc());
+  return new Call(method, context, response,
+                  {.clock = parts_.clock,
+                   .log = parts_.log,
+                   .metrics = parts_.metrics,
+                   .answers = parts_.answers});
 }
 
 template <typename Request>
@@ -160,7 +164,10 @@ void IdempotencyService::AnswerBegin(const BeginResult& result, const AskedBegin
     case BeginVerdict::kInProgress: {
       v1::BeginResponse response;
       ToBeginResponse(result, asked.attempt_id, policy_, &response);
-      call->Answer(response);
+      // A start has happened and must be told.
+      const bool has_room =
+          result.verdict == BeginVerdict::kStarted || call->TakeRoom(response.ByteSizeLong());
+      if (has_room) call->Answer(response);
       return;
     }
     case BeginVerdict::kKeyReused:
@@ -180,6 +187,7 @@ void IdempotencyService::AnswerReplay(const BeginResult& result, Call* call) {
     v1::BeginResponse response;
     ToBeginResponse(result, /*attempt_id=*/"", policy_, &response);
     if (result.memo == nullptr) {
+      if (!call->TakeRoom(response.ByteSizeLong())) return;
       parts_.log->OnReplay(response.record_id(), *result.record, call->trace());
       call->Answer(response);
       return;
@@ -187,6 +195,7 @@ void IdempotencyService::AnswerReplay(const BeginResult& result, Call* call) {
     encoded = &KeepEncoded(*result.memo, response,
                            parts_.log->CounterOf(response.record_id(), *result.record));
   }
+  if (!call->TakeRoom(encoded->bytes().Length())) return;
   encoded->counter().Count(call->trace());
   call->AnswerEncoded(encoded->bytes());
 }
@@ -296,7 +305,7 @@ grpc::ServerUnaryReactor* IdempotencyService::Lookup(grpc::CallbackServerContext
                           } else {
                             v1::LookupResponse answer;
                             ToLookupResponse(*result, include_outcome, policy_, &answer);
-                            call->Answer(answer);
+                            if (call->TakeRoom(answer.ByteSizeLong())) call->Answer(answer);
                           }
                         });
   return call;

@@ -21,6 +21,7 @@
 #include "server/engine/merchant_limits.h"
 #include "server/record/decide.h"
 #include "server/record/limit.h"
+#include "server/rpc/answer_room.h"
 #include "server/rpc/call.h"
 #include "server/rpc/call_log.h"
 #include "server/rpc/validate.h"
@@ -36,6 +37,7 @@ struct ServiceParts {
   Engine* engine = nullptr;
   Authenticator* authenticator = nullptr;
   MerchantLimits* merchants = nullptr;
+  AnswerRoom* answers = nullptr;
   WorkerPool* workers = nullptr;
   CallLog* log = nullptr;
   Clock* clock = nullptr;

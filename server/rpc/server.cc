@@ -35,7 +35,7 @@ constexpr absl::Duration kShortestPingInterval = absl::Seconds(10);
 constexpr int kMaxConnections = 10'000;
 #endif
 
-// Memory for messages on their way in and out, beside what the engine's own bounds hold. Under
+// Memory for messages on their way in, beside what the engine's own bounds hold. Under
 // pressure gRPC reads more slowly and refuses streams. Guessed: 64 of the largest messages at once,
 // far more than usual ones ever need.
 constexpr size_t kMemoryQuota = 256 * kMiB;

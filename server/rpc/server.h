@@ -4,7 +4,8 @@
 // replicas; one that does not speak HTTP/2 is dropped after the handshake timeout; messages over
 // kMaxReceiveBytes are refused before they are read; compression is off, since a small message can
 // decompress to a large one; gRPC's own memory for messages has a quota of 256 MiB, under whose
-// pressure it reads more slowly, refuses streams and drops new connections; a connection has at
+// pressure it reads more slowly, refuses streams and drops new connections (answers that are not
+// taken are beside it: answer_room.h); a connection has at
 // most kMaxConcurrentStreams calls under way, further ones wait with their client.
 #pragma once
 

@@ -1,6 +1,7 @@
 // The service over real gRPC on loopback, above an engine that the test plays.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <sstream>
@@ -19,6 +20,8 @@
 #include "server/base/log.h"
 #include "server/base/metrics.h"
 #include "server/engine/merchant_limits.h"
+#include "server/record/limit.h"
+#include "server/rpc/answer_room.h"
 #include "server/rpc/call_log.h"
 #include "server/rpc/idempotency_service.h"
 #include "server/rpc/server.h"
@@ -46,6 +49,9 @@ class FakeAuthenticator : public Authenticator {
 
 class ServiceFixture : public testing::Test {
  protected:
+  // What its callers may leave untaken: of one merchant three answers with bodies of 1 MiB.
+  static constexpr size_t kAnswerBytes = 8 * kMiB;
+
   // `clock` is for the calls' times, and must outlive this; gRPC counts deadlines by its own.
   explicit ServiceFixture(const MerchantLimitOptions& merchant_limits = {},
                           Clock* clock = SystemClock());
@@ -70,6 +76,7 @@ class ServiceFixture : public testing::Test {
   FakeEngine engine_;
   FakeAuthenticator authenticator_;
   MerchantLimits merchants_;
+  AnswerRoom answers_;
   // One worker, one place in its queue: a test can fill it.
   WorkerPool workers_;
   IdempotencyService service_;
