@@ -1,0 +1,5 @@
+//go:build !linux
+
+package idempotency
+
+func bootTime() instant { return monotonicTime() }
