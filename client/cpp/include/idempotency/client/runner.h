@@ -22,7 +22,9 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 
+#include "idempotency/client/downstream_key.h"
 #include "idempotency/client/types.h"
 
 namespace idempotency::client {
@@ -75,6 +77,11 @@ struct Attempt {
   std::function<std::chrono::milliseconds()> lease_remaining = [] {
     return std::chrono::milliseconds::max();
   };
+
+  // A key of its own for one of several partners: see downstream_key.h.
+  [[nodiscard]] TextResult DownstreamKeyFor(std::string_view partner, KeyShape shape) const {
+    return client::DownstreamKeyFor(downstream_key, partner, shape);
+  }
 };
 
 // The work. Whatever it throws is Unknown, unless RunOptions::classify knows better.

@@ -327,4 +327,7 @@ struct Record {
 
 using LookupResult = std::variant<Record, Error>;
 
+// A text that a helper made, or the kInvalidField of its arguments.
+using TextResult = std::variant<std::string, Error>;
+
 }  // namespace idempotency::client
