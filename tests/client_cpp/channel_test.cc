@@ -1,6 +1,4 @@
 // The two channels, and what waits do on theirs.
-#include <stdlib.h>
-
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -93,21 +91,6 @@ TEST_F(ChannelTest, ReleaseThatComesBeforeItsBeginIsTriedAgain) {
   canceller.join();
   EXPECT_TRUE(Eventually([&] { return IsState(v1::RECORD_STATE_RELEASED); }));
   EXPECT_EQ(proxy_.Count("Fail"), 2);
-}
-
-TEST_F(ChannelTest, ExampleMovesTheMoneyOnce) {
-  FILE* const output = popen(
-      absl::StrCat(IDEM_CLIENT_EXAMPLE, " ", proxy_.address(), " ", key_.idempotency_key).c_str(),
-      "r");
-  ASSERT_NE(output, nullptr);
-  std::string text;
-  char buffer[256];
-  while (fgets(buffer, sizeof buffer, output) != nullptr) text += buffer;
-  EXPECT_EQ(pclose(output), 0) << text;
-  EXPECT_THAT(text, testing::HasSubstr("call 1: ended unknown"));
-  EXPECT_THAT(text, testing::HasSubstr("call 2: did the work, and it is recorded"));
-  EXPECT_THAT(text, testing::HasSubstr("call 3: got the recorded answer"));
-  EXPECT_THAT(text, testing::HasSubstr("money moved: 50\n"));
 }
 
 }  // namespace

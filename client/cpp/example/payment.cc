@@ -6,25 +6,31 @@
 // Pays one order three times, as a client that lost the answer would. The partner's first answer is
 // lost after it took the money. What happens:
 //
-//   call 1   the partner's time-out says nothing about the money, so the attempt ends UNKNOWN
+//   call 1   the partner's time-out says nothing about the money, so the attempt ends UNKNOWN; the
+//            payer is told so (502), and to try again with the same key
 //   call 2   is told that an attempt ended unknown, asks the partner by the downstream key, learns
 //            that the money moved, and records that: no second transfer
 //   call 3   gets the recorded answer, byte for byte, without touching the partner
+#include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <variant>
 
 #include "grpcpp/security/credentials.h"
 #include "idempotency/client/client.h"
+#include "idempotency/client/downstream_key.h"
+#include "idempotency/client/http_answer.h"
+#include "idempotency/client/keys.h"
 
 namespace {
 
 namespace client = idempotency::client;
 
-// The bank at the other end. It remembers transfers by the key that comes with them.
+// The bank at the other end. It remembers transfers by the key that comes with them, which it wants
+// to be 20 digits.
 class Partner {
  public:
   // Takes the money, once for each downstream key. Throws when no answer comes back.
@@ -61,34 +67,34 @@ client::WorkResult Paid(const std::string& transfer) {
   return client::WorkResult::Completed(std::move(outcome));
 }
 
-// What an HTTP handler for POST /payments would do.
-client::RunResult Pay(client::Runner& runner, Partner& partner, const client::Key& key) {
+// What an HTTP handler for POST /payments does.
+client::HttpAnswer Pay(client::Runner& runner, Partner& partner, const client::Key& key) {
   const client::Request request("POST /payments",
                                 client::Payload{R"({"amount":50})", "application/json"});
-  return runner.RunOnce(key, request, client::OnLeaseExpiry::kTakeOver,
-                        [&](const client::Attempt& attempt) {
-                          if (attempt.unknown_attempts > 0) {
-                            if (const auto transfer = partner.Find(attempt.downstream_key))
-                              return Paid(*transfer);
-                          }
-                          // Whatever this throws is recorded as UNKNOWN.
-                          return Paid(partner.Transfer(attempt.downstream_key, 50));
-                        });
+  const auto work = [&](const client::Attempt& attempt) {
+    const auto transfer_key =
+        std::get<std::string>(attempt.DownstreamKeyFor("acme-bank", client::KeyShape::Digits(20)));
+    if (attempt.unknown_attempts > 0) {
+      // An earlier attempt may have moved the money: ask before paying.
+      if (const auto transfer = partner.Find(transfer_key)) return Paid(*transfer);
+    }
+    // Whatever this throws is recorded as UNKNOWN.
+    return Paid(partner.Transfer(transfer_key, 50));
+  };
+  return client::HttpAnswerOf(runner.RunOnce(key, request, client::OnLeaseExpiry::kTakeOver, work));
 }
 
-const char* Describe(const client::RunResult& result) {
-  if (std::holds_alternative<client::Completed>(result)) return "did the work, and it is recorded";
-  if (std::holds_alternative<client::Replayed>(result)) return "got the recorded answer";
-  if (std::holds_alternative<client::InProgress>(result)) return "in progress elsewhere: 409";
-  if (std::holds_alternative<client::Failed>(result)) return "ended unknown: 502, try again";
-  return std::get<client::Error>(result).message.c_str();
+bool IsReplay(const client::HttpAnswer& answer) {
+  return std::any_of(
+      answer.headers.begin(), answer.headers.end(),
+      [](const client::Header& header) { return header.name == "Idempotent-Replayed"; });
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "Usage: %s HOST:PORT [KEY]\n", argv[0]);
+    std::fprintf(stderr, "Usage: %s HOST:PORT [ORDER]\n", argv[0]);
     return 2;
   }
   client::ChannelOptions channel;
@@ -97,15 +103,15 @@ int main(int argc, char** argv) {
   client::Client runner(client::MakeChannels(channel));
   Partner partner;
 
-  const client::Key key = {"shop-1", argc > 2 ? argv[2] : "order-" + std::to_string(time(nullptr))};
-  std::string answer;
+  // The order's number makes the key: the same for every try to pay it.
+  const std::string order = argc > 2 ? argv[2] : client::RandomRequestId();
+  const client::Key key = client::BusinessKeyFor("shop-1", "pay", {order});
+  client::HttpAnswer answer;
   for (int call = 1; call <= 3; ++call) {
-    const client::RunResult result = Pay(runner, partner, key);
-    const client::Outcome* const outcome = client::OutcomeOf(result);
-    if (outcome != nullptr) answer = outcome->body.value_or("");
-    std::printf("call %d: %s%s%s\n", call, Describe(result), outcome == nullptr ? "" : ": ",
-                outcome == nullptr ? "" : answer.c_str());
+    answer = Pay(runner, partner, key);
+    std::printf("call %d: HTTP %d, %s%s\n", call, answer.status,
+                IsReplay(answer) ? "replayed, " : "", answer.body.c_str());
   }
   std::printf("money moved: %d\n", partner.balance());
-  return partner.balance() == 50 && !answer.empty() ? 0 : 1;
+  return partner.balance() == 50 && answer.status == 201 ? 0 : 1;
 }
