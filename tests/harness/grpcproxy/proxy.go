@@ -42,7 +42,8 @@ type Proxy struct {
 	connections map[string]net.Conn
 	faults      map[string][]Fault
 	calls       []*Call
-	changed     chan struct{} // Closed, and replaced, when a call comes in or ends.
+	// Closed, and replaced, when a call or a connection comes in or ends.
+	changed chan struct{}
 }
 
 // Start listens on a free port of the loopback address and forwards to upstream, which stays the
@@ -91,12 +92,16 @@ func (p *Proxy) Down() {
 	clear(p.connections)
 }
 
+// IsDown tells whether it refuses connections.
+func (p *Proxy) IsDown() bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.listener == nil
+}
+
 // Up takes connections again, on the same port.
 func (p *Proxy) Up() error {
-	p.mutex.Lock()
-	down := p.listener == nil
-	p.mutex.Unlock()
-	if !down {
+	if !p.IsDown() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, upTimeout)
@@ -155,6 +160,23 @@ func (p *Proxy) AwaitCalls(ctx context.Context, method string, enough func([]Cal
 		calls, changed := p.callsLocked(method), p.changed
 		p.mutex.Unlock()
 		if enough(calls) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		}
+	}
+}
+
+// AwaitConnections waits until a client is connected, or until none is.
+func (p *Proxy) AwaitConnections(ctx context.Context, connected bool) error {
+	for {
+		p.mutex.Lock()
+		are, changed := len(p.connections) > 0, p.changed
+		p.mutex.Unlock()
+		if are == connected {
 			return nil
 		}
 		select {
@@ -239,6 +261,7 @@ func (l *keepingListener) Accept() (net.Conn, error) {
 		_ = connection.Close()
 	} else {
 		l.proxy.connections[kept.peer] = connection
+		l.proxy.notifyLocked()
 	}
 	return kept, nil
 }
@@ -254,6 +277,7 @@ func (c *keptConnection) Close() error {
 	c.proxy.mutex.Lock()
 	if c.proxy.connections[c.peer] == c.Conn {
 		delete(c.proxy.connections, c.peer)
+		c.proxy.notifyLocked()
 	}
 	c.proxy.mutex.Unlock()
 	return c.Conn.Close()

@@ -405,3 +405,27 @@ func TestCallsThatHaveEndedAreTold(t *testing.T) {
 		t.Errorf("%+v", call)
 	}
 }
+
+func TestTheProxyKnowsWhetherSomebodyIsConnected(t *testing.T) {
+	rig := newRig(t)
+	if err := rig.proxy.AwaitConnections(rig.ctx, false); err != nil {
+		t.Fatalf("before the first connection: %v", err)
+	}
+	came := make(chan error)
+	go func() { came <- rig.proxy.AwaitConnections(rig.ctx, true) }()
+	if _, err := rig.begin(attemptOne); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-came; err != nil {
+		t.Error(err)
+	}
+	ended, cancel := context.WithCancel(rig.ctx)
+	cancel()
+	if err := rig.proxy.AwaitConnections(ended, false); err == nil {
+		t.Error("a client is connected")
+	}
+	rig.connection.Close()
+	if err := rig.proxy.AwaitConnections(rig.ctx, false); err != nil {
+		t.Error(err)
+	}
+}

@@ -42,7 +42,9 @@ type Host struct {
 	cluster   *cluster
 	shared    *service
 	results   *results
-	watching  context.CancelFunc
+	// Ends with the host.
+	ctx    context.Context
+	cancel context.CancelFunc
 
 	mutex    sync.Mutex
 	sessions map[string]*session
@@ -68,22 +70,22 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(err, made.stop())
 	}
+	// Not the caller's, who may only want the start to end in time.
+	living, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	host := &Host{
 		options: options, scenarios: map[string]scenario.Scenario{}, cluster: made, shared: shared,
-		results: newResults(options.Results), sessions: map[string]*session{},
+		results: newResults(options.Results), sessions: map[string]*session{}, ctx: living, cancel: cancel,
 	}
 	for _, offered := range options.Scenarios {
 		host.scenarios[offered.Name] = offered
 	}
-	watch, cancel := context.WithCancel(context.Background())
-	host.watching = cancel
-	go host.watch(watch)
+	go host.watch()
 	return host, nil
 }
 
 // Close ends all sessions, the replicas and PostgreSQL.
 func (h *Host) Close() error {
-	h.watching()
+	h.cancel()
 	h.mutex.Lock()
 	left := h.sessions
 	h.sessions = map[string]*session{}
@@ -195,24 +197,25 @@ func (h *Host) end(id string, claimed Result) (Result, error) {
 	return result, err
 }
 
-// Stops what a session had, which takes a moment for one with a service of its own.
+// Stops what a session had, as soon as its client has gone.
 func (h *Host) discard(ended *session) {
-	ended.cancel(errEnded)
+	wasDown, err := ended.end()
+	h.release()
 	h.closing.Go(func() {
-		defer h.release()
-		if err := ended.close(); err != nil {
+		ended.farewell(h.ctx, wasDown)
+		if err := errors.Join(err, ended.close()); err != nil {
 			log.Printf("session %s (%s): %v", ended.id, ended.scenario.Name, err)
 		}
 	})
 }
 
 // Ends sessions whose runner has gone away.
-func (h *Host) watch(ctx context.Context) {
+func (h *Host) watch() {
 	ticker := time.NewTicker(watchPeriod)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-ctx.Done():
+		case <-h.ctx.Done():
 			return
 		case <-ticker.C:
 		}

@@ -185,11 +185,13 @@ func (r *replayed) dial() idempotencyv1.IdempotencyServiceClient {
 	return idempotencyv1.NewIdempotencyServiceClient(connection)
 }
 
-func (r *replayed) lookup() error {
+func (r *replayed) lookup() error { return r.lookupBy(r.dial()) }
+
+func (r *replayed) lookupBy(client idempotencyv1.IdempotencyServiceClient) error {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	_, err := r.dial().Lookup(ctx, &idempotencyv1.LookupRequest{
+	_, err := client.Lookup(ctx, &idempotencyv1.LookupRequest{
 		MerchantId: "acme", IdempotencyKey: "k-" + r.id,
 	})
 	return err

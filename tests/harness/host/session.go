@@ -12,8 +12,13 @@ import (
 	"idempotencyd/tests/harness/scenario"
 )
 
-// Every wait of the host ends after this, as not ok.
-const longestWait = 60 * time.Second
+const (
+	// Every wait of the host ends after this, as not ok.
+	longestWait = 60 * time.Second
+	// How long a client may still record in the background when its session has ended: longer than a
+	// client's own patience when it is closed.
+	longestFarewell = 15 * time.Second
+)
 
 var errEnded = errors.New("the session has ended")
 
@@ -145,8 +150,27 @@ func (s *session) verdict() string {
 	return ""
 }
 
-func (s *session) close() error {
+// Ends what waits, and all faults: what the client does in the background from now on succeeds. Tells
+// whether the proxy was down.
+func (s *session) end() (wasDown bool, err error) {
 	s.cancel(errEnded)
+	s.proxy.ClearFaults()
+	return s.proxy.IsDown(), s.proxy.Up()
+}
+
+// Lets the client finish what it does in the background, until it has closed its connections. One that
+// was shut out may come back first.
+func (s *session) farewell(ctx context.Context, wasDown bool) {
+	ctx, cancel := context.WithTimeout(ctx, longestFarewell)
+	defer cancel()
+	if wasDown && s.proxy.AwaitConnections(ctx, true) != nil {
+		return
+	}
+	// A client that stays is cut off.
+	_ = s.proxy.AwaitConnections(ctx, false)
+}
+
+func (s *session) close() error {
 	s.proxy.Close()
 	if s.ownService {
 		return s.service.stop()

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"idempotencyd/tests/harness/eventually"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 func (r *replayed) recorded() Result {
@@ -80,13 +81,21 @@ func TestAnEndedSessionIsNotThereAnyMore(t *testing.T) {
 	}
 }
 
+func TestAClientMayFinishWhenItsSessionHasEnded(t *testing.T) {
+	session := newRunner(t).open("t/plain")
+	session.expectOK(`{"do": "fault", "method": "Lookup", "fault": "refuse", "code": "UNAVAILABLE", "times": "always"}`)
+	client := session.dial()
+	if err := session.lookupBy(client); status.Code(err) != codes.Unavailable {
+		t.Error(err)
+	}
+	session.problem("end", `{"passed": false}`)
+	if err := session.lookupBy(client); status.Code(err) != codes.NotFound {
+		t.Error(err)
+	}
+}
+
 func TestThereAreOnlySoManySessions(t *testing.T) {
 	runner := newRunner(t)
-	eventually.True(t, "no session is left", func() bool {
-		runner.host.mutex.Lock()
-		defer runner.host.mutex.Unlock()
-		return runner.host.open == 0
-	})
 	var opened []*replayed
 	for range maxSessions {
 		opened = append(opened, runner.open("t/plain"))
@@ -97,13 +106,11 @@ func TestThereAreOnlySoManySessions(t *testing.T) {
 		t.Errorf("%d %v", status, answer)
 	}
 	opened[0].problem("end", `{"passed": false}`)
-	eventually.True(t, "there is room again", func() bool {
-		status, answer := runner.call("POST", "/sessions", ask)
-		if status == http.StatusOK {
-			runner.call("POST", "/sessions/"+answer["id"].(string)+"/end", `{"passed": false}`)
-		}
-		return status == http.StatusOK
-	})
+	status, answer = runner.call("POST", "/sessions", ask)
+	if status != http.StatusOK {
+		t.Fatalf("there is no room again: %d %v", status, answer)
+	}
+	runner.call("POST", "/sessions/"+answer["id"].(string)+"/end", `{"passed": false}`)
 }
 
 func TestWhatTheHostDoesNotKnowIsRefused(t *testing.T) {
