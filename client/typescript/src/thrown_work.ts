@@ -1,0 +1,65 @@
+/** What work comes to that did not return a result. */
+
+import { WorkResult, type FailureDisposition, type Thrown } from "./types.js";
+
+// What the error says stays with the caller: it may hold card numbers.
+const CODE = "EXCEPTION";
+
+/** By `classify`; unknown without it, when it throws, and when it gives another value. */
+export function resultOfThrown(
+  thrown: Thrown,
+  classify: ((error: unknown) => FailureDisposition) | undefined,
+): WorkResult {
+  switch (askQuietly(thrown, classify)) {
+    case "not_applied":
+      return WorkResult.notApplied(CODE, "the work threw, by its own account before any effect");
+    case "final":
+      return WorkResult.finalFailure(CODE, "the work threw, by its own account for good");
+    default:
+      return WorkResult.unknown(CODE, "the work threw, and whether it had an effect is not known");
+  }
+}
+
+function askQuietly(
+  thrown: Thrown,
+  classify: ((error: unknown) => FailureDisposition) | undefined,
+): unknown {
+  try {
+    return classify?.(thrown.value);
+  } catch {
+    return "unknown"; // It does not know either.
+  }
+}
+
+/** Whether `fn` kept its word; in JavaScript a `return` is easily forgotten. */
+export function isWorkResult(value: unknown): value is WorkResult {
+  if (typeof value !== "object" || value === null) return false;
+  const { kind, outcome, failure } = value as Partial<
+    Record<"kind" | "outcome" | "failure", unknown>
+  >;
+  if (kind === "completed") return typeof outcome === "object" && outcome !== null;
+  return kind === "failed" && typeof failure === "object" && failure !== null;
+}
+
+export interface EndedWork {
+  readonly work: WorkResult;
+  readonly thrown: Thrown | undefined;
+}
+
+/** Runs `body` to its end, whatever that is. Never rejects. */
+export async function endOfWork(
+  body: () => WorkResult | Promise<WorkResult>,
+  classify: ((error: unknown) => FailureDisposition) | undefined,
+): Promise<EndedWork> {
+  let value: unknown;
+  try {
+    value = await body();
+  } catch (error) {
+    const thrown = { value: error };
+    return { work: resultOfThrown(thrown, classify), thrown };
+  }
+  if (isWorkResult(value)) return { work: value, thrown: undefined };
+  // No use in asking classify: it was not the work that threw.
+  const thrown = { value: new TypeError("fn did not return a WorkResult") };
+  return { work: resultOfThrown(thrown, undefined), thrown };
+}

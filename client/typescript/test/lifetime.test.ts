@@ -1,0 +1,185 @@
+/** Leases, closing, and what goes on in the background. */
+
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+
+import { fromBinary } from "@bufbuild/protobuf";
+import {
+  StopRequest,
+  type Attempt,
+  type IdempotencyError,
+  type Key,
+  type WorkResult,
+} from "@idempotencyd/client";
+
+import {
+  BeginRequestSchema,
+  CompleteResponseSchema,
+} from "../src/gen/idempotency/v1/idempotency_service_pb.js";
+import { DONE, errorOf, KEY, useStub } from "./stub_client.js";
+import { Code, eventually, message, started } from "./stub_service.js";
+
+const stub = useStub();
+
+describe("the lease", () => {
+  test("that is lost aborts the signal with a reason, and leaseRemainingMs counts down", async () => {
+    stub.service.on.Begin = (request) => started(fromBinary(BeginRequestSchema, request), 300);
+    stub.service.on.Renew = () => ({ code: Code.ABORTED, reason: "LEASE_LOST" });
+    let seen: Attempt | undefined;
+    await stub.runOnce(async (attempt) => {
+      seen = attempt;
+      assert.equal(attempt.stopReason, "none");
+      assert.ok(attempt.leaseRemainingMs() > 0 && attempt.leaseRemainingMs() <= 300);
+      await eventually(() => attempt.signal.aborted);
+      return DONE;
+    });
+    assert.equal(seen?.stopReason, "lease_lost");
+    const reason: unknown = seen.signal.reason;
+    assert.ok(reason instanceof StopRequest && reason.stopReason === "lease_lost");
+  });
+
+  test("is over for a caller whose event loop was blocked", async () => {
+    stub.service.on.Begin = (request) => started(fromBinary(BeginRequestSchema, request), 100);
+    stub.service.on.Renew = () => undefined;
+    await stub.runOnce((attempt) => {
+      const end = performance.now() + 150;
+      while (performance.now() < end);
+      assert.equal(attempt.leaseRemainingMs(), 0);
+      return DONE;
+    });
+  });
+
+  test("is over when the wall clock says that the machine slept", async (context) => {
+    await stub.runOnce((attempt) => {
+      assert.ok(attempt.leaseRemainingMs() > 50_000);
+      const sleptUntil = Date.now() + 3_600_000;
+      context.mock.method(Date, "now", () => sleptUntil);
+      assert.equal(attempt.leaseRemainingMs(), 0);
+      context.mock.restoreAll();
+      return DONE;
+    });
+  });
+
+  test("is not longer because the wall clock was put back", async (context) => {
+    await stub.runOnce((attempt) => {
+      const putBack = Date.now() - 3_600_000;
+      context.mock.method(Date, "now", () => putBack);
+      assert.ok(attempt.leaseRemainingMs() <= 60_000);
+      context.mock.restoreAll();
+      return DONE;
+    });
+  });
+
+  test("is not renewed any more when fn has ended", async () => {
+    stub.service.on.Begin = (request) => started(fromBinary(BeginRequestSchema, request), 60);
+    let ended = 0;
+    stub.service.on.Complete = async () => {
+      ended = stub.service.requests.Renew.length;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      return message(CompleteResponseSchema, { finishTime: { seconds: 1n } });
+    };
+    await stub.runOnce(() => DONE);
+    assert.equal(stub.service.requests.Renew.length, ended);
+  });
+});
+
+describe("closing", () => {
+  test("waits for work that runs and for its record", async () => {
+    stub.reconnect({ shutdownTimeoutMs: 10_000 });
+    const running = stub.runOnce(async () => {
+      void stub.client.close();
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      return DONE;
+    });
+    assert.equal((await running).kind, "Completed");
+    await stub.client.close();
+  });
+
+  test("refuses new calls, without running them", async () => {
+    await stub.client.close();
+    let runs = 0;
+    const counted = () => {
+      runs += 1;
+      return DONE;
+    };
+    assert.equal((await errorOf(stub.runOnce(counted))).kind, "Cancelled");
+    assert.equal((await errorOf(stub.client.lookup(KEY))).kind, "Cancelled");
+    assert.equal(runs, 0);
+  });
+
+  test("gives up what is not recorded in time, and tells the hook", async () => {
+    const told: string[] = [];
+    const onOutcomeNotRecorded = (key: Key, work: WorkResult, error: IdempotencyError) => {
+      told.push(key.idempotencyKey, work.kind, error.kind);
+    };
+    stub.reconnect({ shutdownTimeoutMs: 20, hooks: { onOutcomeNotRecorded } });
+    stub.service.on.Complete = () => undefined;
+    const running = errorOf(stub.runOnce(() => DONE));
+    await stub.service.received("Complete", 1);
+    await stub.client.close();
+    const error = await running;
+    assert.deepEqual([error.kind, error.stillRecording], ["OutcomeNotRecorded", false]);
+    assert.equal(error.work, DONE);
+    assert.deepEqual(told, ["k", "completed", "OutcomeNotRecorded"]);
+  });
+
+  test("asks work that is still running to stop, and tells the hook what it came to", async () => {
+    const told: string[] = [];
+    const onOutcomeNotRecorded = (_key: Key, _work: WorkResult, error: IdempotencyError) => {
+      told.push(error.kind);
+    };
+    stub.reconnect({ shutdownTimeoutMs: 20, hooks: { onOutcomeNotRecorded } });
+    let stopReason = "";
+    const running = errorOf(
+      stub.runOnce(async (attempt) => {
+        await eventually(() => attempt.signal.aborted);
+        stopReason = attempt.stopReason;
+        return DONE;
+      }),
+    );
+    await stub.service.received("Begin", 1);
+    await stub.client.close();
+    assert.equal((await running).kind, "OutcomeNotRecorded");
+    assert.deepEqual([stopReason, told], ["cancelled", ["OutcomeNotRecorded"]]);
+  });
+
+  test("can be left to await using", async () => {
+    await stub.client[Symbol.asyncDispose]();
+    assert.equal((await errorOf(stub.client.lookup(KEY))).kind, "Cancelled");
+  });
+});
+
+describe("background records", () => {
+  test("are bounded: past it the key is left to its lease", async () => {
+    stub.reconnect({ maxBackgroundRecords: 1, shutdownTimeoutMs: 0 });
+    stub.service.on.Begin = () => undefined;
+    stub.service.on.Fail = () => undefined;
+    const giveUp = () => errorOf(stub.runOnce(() => DONE, { signal: AbortSignal.timeout(30) }));
+    await giveUp();
+    await stub.service.received("Fail", 1);
+    await giveUp();
+    assert.equal(stub.service.requests.Fail.length, 1);
+  });
+
+  test("record what fn came to however many there are", async () => {
+    stub.reconnect({ maxBackgroundRecords: 0 });
+    assert.equal((await stub.runOnce(() => DONE)).kind, "Completed");
+  });
+});
+
+test("a signal that lives long keeps no listeners of calls that ended", async () => {
+  const { signal } = new AbortController();
+  let listeners = 0;
+  const add = signal.addEventListener.bind(signal);
+  const remove = signal.removeEventListener.bind(signal);
+  signal.addEventListener = (...args: Parameters<typeof add>) => {
+    listeners += 1;
+    add(...args);
+  };
+  signal.removeEventListener = (...args: Parameters<typeof remove>) => {
+    listeners -= 1;
+    remove(...args);
+  };
+  await stub.runOnce(() => DONE, { signal });
+  assert.equal(listeners, 0);
+});

@@ -1,0 +1,40 @@
+/** That a process lives as long as there is something to record, and no longer. */
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { test } from "node:test";
+import { text } from "node:stream/consumers";
+
+import { Code, message, StubService } from "./stub_service.js";
+import { CompleteResponseSchema } from "../src/gen/idempotency/v1/idempotency_service_pb.js";
+
+const PROGRAM = `
+  import { credentials, IdempotencyClient, WorkResult } from "@idempotencyd/client";
+  const client = new IdempotencyClient({
+    target: process.argv[1],
+    credentials: credentials.createInsecure(),
+  });
+  const work = async () => {
+    // Nothing that keeps a process alive.
+    await new Promise((resolve) => setTimeout(resolve, 300).unref());
+    return WorkResult.completed({ statusCode: 201 });
+  };
+  const key = { merchantId: "acme", idempotencyKey: "k" };
+  const request = { operation: "o", payload: { data: "" } };
+  client.runOnce(key, request, "TAKE_OVER", work).then(({ kind }) => console.log(kind));
+`;
+
+test("a process ends when its work is recorded, though nothing else keeps it", async () => {
+  const service = await StubService.start();
+  service.on.Complete = (_, number) =>
+    number < 4
+      ? { code: Code.UNAVAILABLE }
+      : message(CompleteResponseSchema, { finishTime: { seconds: 1n } });
+  const args = ["--input-type=module", "-e", PROGRAM, service.target];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  const [output] = await Promise.all([text(child.stdout), once(child, "exit")]);
+  assert.deepEqual([output, child.exitCode], ["Completed\n", 0]);
+  assert.equal(service.requests.Complete.length, 4);
+  service.stop();
+});
