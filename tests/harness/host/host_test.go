@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,12 +47,32 @@ var shared struct {
 	results string
 }
 
+// Starts it, once, also if that fails.
+var startShared = sync.OnceValue(func() error {
+	directory, err := os.MkdirTemp("", "harness-test-")
+	if err != nil {
+		return err
+	}
+	shared.results = filepath.Join(directory, "results.json")
+	var offered []scenario.Scenario
+	if err := scenario.Decode(strings.NewReader(scenarios), &offered); err != nil {
+		return err
+	}
+	shared.host, err = Start(context.Background(), Options{
+		Binary: os.Getenv("IDEMPOTENCYD"), Scenarios: offered, Results: shared.results,
+		MaxSessions: maxSessions,
+	})
+	return err
+})
+
 func TestMain(m *testing.M) {
 	status := m.Run()
 	if shared.host != nil {
 		if err := shared.host.Close(); err != nil {
 			panic(err)
 		}
+	}
+	if shared.results != "" {
 		os.RemoveAll(filepath.Dir(shared.results))
 	}
 	os.Exit(status)
@@ -59,26 +80,11 @@ func TestMain(m *testing.M) {
 
 func newRunner(t *testing.T) *runner {
 	t.Helper()
-	binary := os.Getenv("IDEMPOTENCYD")
-	if binary == "" {
+	if os.Getenv("IDEMPOTENCYD") == "" {
 		t.Skip("IDEMPOTENCYD names no binary")
 	}
-	if shared.host == nil {
-		directory, err := os.MkdirTemp("", "harness-test-")
-		if err != nil {
-			t.Fatal(err)
-		}
-		shared.results = filepath.Join(directory, "results.json")
-		var offered []scenario.Scenario
-		if err := scenario.Decode(strings.NewReader(scenarios), &offered); err != nil {
-			t.Fatal(err)
-		}
-		shared.host, err = Start(context.Background(), Options{
-			Binary: binary, Scenarios: offered, Results: shared.results, MaxSessions: maxSessions,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := startShared(); err != nil {
+		t.Fatal(err)
 	}
 	server := httptest.NewServer(shared.host.ServeMux())
 	t.Cleanup(server.Close)

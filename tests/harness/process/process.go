@@ -44,12 +44,24 @@ var starter = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
 		runtime.LockOSThread()
+		keepAddresses()
 		for do := range work {
 			do()
 		}
 	}()
 	return work
 })
+
+// Programs built with sanitizers map fixed addresses, and die at start, now and then, on kernels that
+// randomise more bits than they expect. Children inherit this from the thread.
+func keepAddresses() {
+	const read, noRandomAddresses = 0xffffffff, 0x0040000
+	now, _, failed := syscall.RawSyscall(syscall.SYS_PERSONALITY, read, 0, 0)
+	if failed == 0 {
+		// Where it is forbidden we go without.
+		_, _, _ = syscall.RawSyscall(syscall.SYS_PERSONALITY, now|noRandomAddresses, 0, 0)
+	}
+}
 
 // Start starts a child in a process group of its own: Ctrl-C in the terminal does not reach it.
 func Start(command Command) (*Process, error) {

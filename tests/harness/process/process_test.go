@@ -99,6 +99,27 @@ func TestNothingOfTheEnvironmentIsInherited(t *testing.T) {
 	}
 }
 
+func TestAddressesAreTheSameInEveryLife(t *testing.T) {
+	if exec.Command("setarch", "--addr-no-randomize", "true").Run() != nil {
+		t.Skip("not allowed here")
+	}
+	stack := func() string {
+		log := filepath.Join(t.TempDir(), "log")
+		command := Command{Program: "/bin/grep", Arguments: []string{"stack", "/proc/self/maps"}, Log: log}
+		if err := start(t, command).Wait(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if one, two := stack(), stack(); one != two {
+		t.Errorf("%s%s", one, two)
+	}
+}
+
 func TestWaitTellsHowItEnded(t *testing.T) {
 	err := start(t, Command{Program: "/bin/sh", Arguments: []string{"-c", "exit 3"}}).Wait()
 	if err == nil || !strings.Contains(err.Error(), "3") {

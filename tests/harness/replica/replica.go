@@ -3,9 +3,11 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -25,6 +27,8 @@ const (
 	databaseVariable = "IDEMPOTENCY_DATABASE_URL"
 	startTimeout     = 60 * time.Second
 	pause            = 20 * time.Millisecond
+	// The exit status of idempotencyd for a command line or settings that it does not take.
+	wrongUsage = 2
 )
 
 // QuickArguments are settings for tests: without authentication, leases may be short and count as
@@ -71,7 +75,8 @@ func Start(ctx context.Context, options Options) (*Replica, error) {
 		if err = replica.Restart(ctx); err == nil {
 			return replica, nil
 		}
-		if ctx.Err() != nil {
+		var ended *exec.ExitError
+		if ctx.Err() != nil || (errors.As(err, &ended) && ended.ExitCode() == wrongUsage) {
 			break
 		}
 	}
