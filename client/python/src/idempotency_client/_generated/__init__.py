@@ -1,0 +1,1 @@
+"""Generated from proto/idempotency/v1; never edited."""

@@ -1,0 +1,6 @@
+"""Fixtures of several files."""
+
+from playing import clock
+from service import service
+
+__all__ = ["clock", "service"]
