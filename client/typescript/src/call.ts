@@ -1,6 +1,6 @@
 /** The arguments of a `runOnce`, checked, with their defaults. */
 
-import { Check } from "./check.js";
+import { Check, isBytes } from "./check.js";
 import type { LookupOptions, RunOptions, Work } from "./runner.js";
 import type { FailureDisposition, Key, OnLeaseExpiry, Request } from "./types.js";
 
@@ -148,16 +148,16 @@ function checkRequest(check: Check, request: Request): CheckedRequest {
     check.add("request", "is required: one of fingerprint and payload");
     return nothing;
   }
-  if (!(fingerprint instanceof Uint8Array)) {
+  if (!isBytes(fingerprint)) {
     check.add("fingerprint", "must be a Uint8Array of 32 bytes");
     return nothing;
   }
   const fingerprintScheme = check.int32("fingerprint_scheme", request.fingerprintScheme ?? 0);
-  return { ...nothing, operation, fingerprint: Uint8Array.from(fingerprint), fingerprintScheme };
+  return { ...nothing, operation, fingerprint: new Uint8Array(fingerprint), fingerprintScheme };
 }
 
 function copyOf(data: Uint8Array | string): Uint8Array | string {
-  return typeof data === "string" ? data : Uint8Array.from(data);
+  return typeof data === "string" ? data : new Uint8Array(data);
 }
 
 function checkLabels(check: Check, labels: unknown): Readonly<Record<string, string>> {

@@ -153,7 +153,7 @@ interface Details {
 // What cannot be read is left out: a proxy may have put anything there.
 function readDetails(bytes: Buffer | string | undefined): Details {
   const details: Details = { reason: "", metadata: {}, violations: [], retryAfterMs: undefined };
-  if (!(bytes instanceof Uint8Array)) return details;
+  if (bytes === undefined || typeof bytes === "string") return details;
   try {
     for (const any of fromBinary(StatusDetailsSchema, bytes).details) {
       try {

@@ -4,6 +4,8 @@
  * names the same fields.
  */
 
+import { types } from "node:util";
+
 import { InvalidFieldError, type FieldViolation } from "./errors.js";
 import { isWellFormed } from "./text.js";
 
@@ -62,7 +64,7 @@ export class Check {
   }
 
   bytes(field: string, value: unknown): Uint8Array | string {
-    if (value instanceof Uint8Array) return value;
+    if (isBytes(value)) return value;
     if (typeof value === "string") return this.text(field, value);
     this.add(field, "must be a string or a Uint8Array");
     return "";
@@ -111,12 +113,18 @@ export class Check {
   }
 }
 
+/** Also for those of another realm, such as the sandbox of a test runner. */
+export function isBytes(value: unknown): value is Uint8Array {
+  return types.isUint8Array(value);
+}
+
 // By what is used of it: a polyfill's, or one of another realm, is as good.
 function isSignal(value: unknown): value is AbortSignal {
   return (
     typeof value === "object" &&
     value !== null &&
     typeof (value as Partial<AbortSignal>).aborted === "boolean" &&
-    typeof (value as Partial<AbortSignal>).addEventListener === "function"
+    typeof (value as Partial<AbortSignal>).addEventListener === "function" &&
+    typeof (value as Partial<AbortSignal>).removeEventListener === "function"
   );
 }

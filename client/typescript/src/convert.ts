@@ -11,7 +11,7 @@ import {
 } from "@bufbuild/protobuf/wkt";
 
 import type { Call } from "./call.js";
-import type { Check } from "./check.js";
+import { Check } from "./check.js";
 import {
   BeginRequestSchema,
   type BeginRequest,
@@ -127,6 +127,11 @@ export function outcomeMessageOf(outcome: Outcome, check: Check, path: string): 
   return message;
 }
 
+/** With nothing left out, and what is no outcome's as if it were not there. */
+export function wholeOutcomeOf(outcome: Outcome): RecordedOutcome {
+  return outcomeOfMessage(outcomeMessageOf(outcome, new Check(), "outcome"));
+}
+
 /** The words are made to fit; only what is wrong with the outcome is told to `check`. */
 export function failureMessageOf(failure: Failure, check: Check): FailureMessage {
   const message = create(FailureSchema, {
@@ -156,7 +161,7 @@ export function omitBody(outcome: OutcomeMessage | undefined): boolean {
 
 function protoBytes(value: Uint8Array | string): Uint8Array<ArrayBuffer> {
   // A copy: the caller may use its buffer for something else while the record is still repeated.
-  return Uint8Array.from(bytesOf(value));
+  return new Uint8Array(bytesOf(value));
 }
 
 export function outcomeOfMessage(message: OutcomeMessage): RecordedOutcome {
@@ -262,8 +267,8 @@ export function replayedOf(response: BeginResponse, replay: Replay): Replayed | 
 export function inProgressOf(response: BeginResponse, message: InProgressMessage): InProgress {
   return {
     kind: "InProgress",
-    retryAfterMs: Math.max(msOf(message.retryAfter), 0),
-    leaseRemainingMs: Math.max(msOf(message.leaseRemaining), 0),
+    retryAfterMs: Math.max(Math.ceil(msOf(message.retryAfter)), 0),
+    leaseRemainingMs: Math.max(Math.floor(msOf(message.leaseRemaining)), 0),
     recordId: response.recordId,
     attemptNumber: message.attemptNumber,
     startTime: dateOf(message.startTime),

@@ -69,6 +69,8 @@ export function httpAnswer(result: RunResult | IdempotencyError | Error): HttpAn
       return result.work.kind === "completed"
         ? answerOfOutcome(result.work.outcome, [])
         : answerOfFailure(result.work.failure, []);
+    default:
+      return answerOfError(new Error("what was thrown is no result, and no error either"));
   }
 }
 

@@ -109,7 +109,8 @@ export class LeaseKeeper {
 
   #schedule(): void {
     clearTimeout(this.#timer);
-    if (this.#hasEnded) return;
+    // A client that was closed keeps nothing alive any more, and can renew nothing.
+    if (this.#hasEnded || this.core.hasGivenUp) return;
     const spans = [LONGEST_SLEEP_MS, this.maxDurationMs - elapsedMs(this.#startedAt)];
     if (this.#stopReason === "none") spans.push(leftOf(this.#lease));
     if (this.#mayRenew) spans.push(this.#renewAfterMs - elapsedMs(this.#renewFrom));

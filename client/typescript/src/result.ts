@@ -1,5 +1,6 @@
 /** What a `runOnce` comes to, and what `lookup` shows. Errors are in errors.ts. */
 
+import { wholeOutcomeOf } from "./convert.js";
 import type { IdempotencyError } from "./errors.js";
 import type {
   OnLeaseExpiry,
@@ -76,11 +77,19 @@ export interface Unprotected {
 export type RunResult = Completed | Replayed | InProgress | Failed | Unprotected;
 
 /**
- * The recorded outcome, whether this call did the work or it was replayed: for those to whom that
- * makes no difference. `undefined` for everything else, final failures included.
+ * The outcome, whether this call did the work, it was replayed, or it ran unprotected: for those to
+ * whom that makes no difference. `undefined` for everything else, final failures included.
  */
 export function outcomeOf(result: RunResult): RecordedOutcome | undefined {
-  return result.kind === "Completed" || result.kind === "Replayed" ? result.outcome : undefined;
+  switch (result.kind) {
+    case "Completed":
+    case "Replayed":
+      return result.outcome;
+    case "Unprotected":
+      return result.work.outcome && wholeOutcomeOf(result.work.outcome);
+    default:
+      return undefined;
+  }
 }
 
 export type RecordState = "IN_PROGRESS" | "COMPLETED" | "FAILED" | "RELEASED" | "ABANDONED";

@@ -22,7 +22,7 @@ import {
 } from "./convert.js";
 import { repeat, type Core, type Traces } from "./core.js";
 import { downstreamKeyFor } from "./downstream_key.js";
-import { makeError, type IdempotencyError } from "./errors.js";
+import { IdempotencyError, invalidField, makeError } from "./errors.js";
 import {
   BeginRequestSchema,
   BeginResponseSchema,
@@ -70,6 +70,7 @@ export class Run {
   readonly #owner: { merchantId: string; idempotencyKey: string; attemptId: string };
   readonly #beginRequest: BeginRequest;
   readonly #traces: Traces = { mayHaveEffect: false, wasReached: false };
+  #begin: Try<typeof BeginResponseSchema> | undefined;
   #sentAt: Instant = now();
 
   constructor(
@@ -84,7 +85,7 @@ export class Run {
   }
 
   async execute(): Promise<RunResult> {
-    const begun = await this.#begin();
+    const begun = await this.#beginWork();
     switch (begun.kind) {
       case "started":
         return this.#record(begun, await this.#doWork(begun));
@@ -95,7 +96,7 @@ export class Run {
     }
   }
 
-  async #begin(): Promise<BegunWork | InProgress | Replayed> {
+  async #beginWork(): Promise<BegunWork | InProgress | Replayed> {
     const waitEnd = after(this.call.waitTimeoutMs);
     const giveUpAt = waitEnd + this.call.startTimeoutMs;
     for (;;) {
@@ -131,13 +132,16 @@ export class Run {
       wire: waits ? this.core.waits : this.core.calls,
       nextTry: (): Try<typeof BeginResponseSchema> => {
         if (waits) this.#beginRequest.waitTimeout = durationOf(Math.ceil(waitMs()));
+        if (waits || this.#begin === undefined) {
+          this.#begin = {
+            rpc: "Begin",
+            schema: BeginResponseSchema,
+            request: Buffer.from(toBinary(BeginRequestSchema, this.#beginRequest)),
+            isWhole: ({ result }) => result.case !== undefined,
+          };
+        }
         this.#sentAt = now();
-        return {
-          rpc: "Begin",
-          schema: BeginResponseSchema,
-          request: Buffer.from(toBinary(BeginRequestSchema, this.#beginRequest)),
-          isWhole: ({ result }) => result.case !== undefined,
-        };
+        return this.#begin;
       },
       giveUpAt,
       waitMs: waitMs(),
@@ -273,14 +277,18 @@ export class Run {
     const onLost = (error: IdempotencyError): void => {
       reportLost(this.core, this.call.key, ended, error);
     };
-    const check = new Check();
-    const request = this.#recordRequestOf(ended.work, check);
-    const unsendable = check.error();
-    if (unsendable !== undefined) {
-      onLost(unsendable);
-      throw withWork(unsendable, ended);
+    let recorder: Recorder;
+    try {
+      const check = new Check();
+      const request = this.#recordRequestOf(ended.work, check);
+      check.end();
+      recorder = new Recorder(this.core, request, onLost, false);
+    } catch (error) {
+      // What no message can hold, or cannot even be read: a getter that throws, a detached buffer.
+      const lost = error instanceof IdempotencyError ? (error as IdempotencyError) : unreadable();
+      onLost(lost);
+      throw withWork(lost, ended);
     }
-    const recorder = new Recorder(this.core, request, onLost, false);
     const end = await recorder.await(this.caller, RECORD_GRACE_MS);
     if (end === undefined) throw stillRecordingError(ended);
     if (end instanceof Error) throw withWork(end, ended);
@@ -305,4 +313,8 @@ export class Run {
     const { work, thrown } = await this.#doWorkUnder(keeper, fields);
     return { kind: "Unprotected", work, thrown, error };
   }
+}
+
+function unreadable(): IdempotencyError {
+  return invalidField("outcome", "cannot be read");
 }

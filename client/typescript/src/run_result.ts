@@ -1,13 +1,12 @@
 /** What a run tells its caller, and those who watch, when its work has ended. */
 
-import { Check } from "./check.js";
 import { callHook, type Core } from "./core.js";
-import { outcomeMessageOf, outcomeOfMessage } from "./convert.js";
+import { wholeOutcomeOf } from "./convert.js";
 import { makeError, type IdempotencyError } from "./errors.js";
 import type { Recorded } from "./recorder.js";
 import type { Completed, Failed } from "./result.js";
 import type { EndedWork } from "./thrown_work.js";
-import type { Key, Outcome, RecordedOutcome } from "./types.js";
+import type { Key } from "./types.js";
 
 /**
  * Completed or Failed with what `fn` said, whether or not the service could record its body. Shared
@@ -26,10 +25,6 @@ export function resultOf(
   const { disposition, code, message, outcome } = work.failure;
   const failure = { disposition, code, message, outcome: outcome && wholeOutcomeOf(outcome) };
   return { kind: "Failed", failure, thrown, ...fields };
-}
-
-export function wholeOutcomeOf(outcome: Outcome): RecordedOutcome {
-  return outcomeOfMessage(outcomeMessageOf(outcome, new Check(), "outcome"));
 }
 
 /** The same error, after `fn` ran. */
@@ -53,7 +48,7 @@ export function stillRecordingError(ended: EndedWork): IdempotencyError {
 export function reportLost(core: Core, key: Key, work: EndedWork, error: IdempotencyError): void {
   const hook = core.options.hooks.onOutcomeNotRecorded;
   if (hook === undefined) {
-    warn("OUTCOME_NOT_RECORDED", `an outcome was not recorded: ${error.kind}`);
+    warn("OUTCOME_NOT_RECORDED", "an outcome was not recorded", key, error);
   } else {
     void callHook(hook, key, work.work, withWork(error, work));
   }
@@ -61,11 +56,17 @@ export function reportLost(core: Core, key: Key, work: EndedWork, error: Idempot
 
 export function reportUnprotected(core: Core, key: Key, error: IdempotencyError): void {
   core.unprotectedRuns += 1;
-  warn("UNPROTECTED", `work runs unprotected: ${error.reason === "" ? error.kind : error.reason}`);
+  warn("UNPROTECTED", "work runs without the service", key, error);
   void callHook(core.options.hooks.onUnprotected, key, error);
 }
 
-// No key and no message: neither is known to be fit for a log.
-function warn(code: string, text: string): void {
-  process.emitWarning(text, { type: "IdempotencyWarning", code: `IDEMPOTENCY_${code}` });
+// Merchant and key, as in the service's own log; JSON, so that a key cannot forge a line. Not the
+// error's words, which are not known to be fit for a log.
+function warn(code: string, text: string, key: Key, { kind, reason }: IdempotencyError): void {
+  const { merchantId, idempotencyKey } = key;
+  const facts = JSON.stringify({ merchantId, idempotencyKey, kind, reason });
+  process.emitWarning(`${text}: ${facts}`, {
+    type: "IdempotencyWarning",
+    code: `IDEMPOTENCY_${code}`,
+  });
 }

@@ -1,5 +1,7 @@
 /** What work comes to that did not return a result. */
 
+import { types } from "node:util";
+
 import { WorkResult, type FailureDisposition, type Thrown } from "./types.js";
 
 // What the error says stays with the caller: it may hold card numbers.
@@ -25,7 +27,10 @@ function askQuietly(
   classify: ((error: unknown) => FailureDisposition) | undefined,
 ): unknown {
   try {
-    return classify?.(thrown.value);
+    const word: unknown = classify?.(thrown.value);
+    // One that is async by mistake: its promise is no answer, and must not end the process.
+    if (types.isPromise(word)) word.catch(() => undefined);
+    return word;
   } catch {
     return "unknown"; // It does not know either.
   }
@@ -51,14 +56,13 @@ export async function endOfWork(
   body: () => WorkResult | Promise<WorkResult>,
   classify: ((error: unknown) => FailureDisposition) | undefined,
 ): Promise<EndedWork> {
-  let value: unknown;
   try {
-    value = await body();
+    const value: unknown = await body();
+    if (isWorkResult(value)) return { work: value, thrown: undefined };
   } catch (error) {
     const thrown = { value: error };
     return { work: resultOfThrown(thrown, classify), thrown };
   }
-  if (isWorkResult(value)) return { work: value, thrown: undefined };
   // No use in asking classify: it was not the work that threw.
   const thrown = { value: new TypeError("fn did not return a WorkResult") };
   return { work: resultOfThrown(thrown, undefined), thrown };

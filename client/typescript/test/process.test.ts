@@ -9,7 +9,12 @@ import { text } from "node:stream/consumers";
 import { Code, message, StubService } from "./stub_service.js";
 import { CompleteResponseSchema } from "../src/gen/idempotency/v1/idempotency_service_pb.js";
 
-const PROGRAM = `
+const KEY_AND_REQUEST = `
+  const key = { merchantId: "acme", idempotencyKey: "k" };
+  const request = { operation: "o", payload: { data: "" } };
+`;
+
+const SLOW_WORK = `
   import { credentials, IdempotencyClient, WorkResult } from "@idempotencyd/client";
   const client = new IdempotencyClient({
     target: process.argv[1],
@@ -20,10 +25,33 @@ const PROGRAM = `
     await new Promise((resolve) => setTimeout(resolve, 300).unref());
     return WorkResult.completed({ statusCode: 201 });
   };
-  const key = { merchantId: "acme", idempotencyKey: "k" };
-  const request = { operation: "o", payload: { data: "" } };
+  ${KEY_AND_REQUEST}
   client.runOnce(key, request, "TAKE_OVER", work).then(({ kind }) => console.log(kind));
 `;
+
+const ENDLESS_WORK = `
+  import { credentials, IdempotencyClient } from "@idempotencyd/client";
+  const client = new IdempotencyClient({
+    target: process.argv[1],
+    credentials: credentials.createInsecure(),
+    shutdownTimeoutMs: 50,
+  });
+  const work = (attempt) => {
+    client.close();
+    return new Promise(() => attempt.signal.addEventListener("abort", () => console.log("asked")));
+  };
+  ${KEY_AND_REQUEST}
+  client.runOnce(key, request, "TAKE_OVER", work);
+`;
+
+// What it wrote, when it has ended by itself, well.
+async function outputOf(program: string, target: string): Promise<string> {
+  const args = ["--input-type=module", "-e", program, target];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  const [output] = await Promise.all([text(child.stdout), once(child, "exit")]);
+  assert.equal(child.exitCode, 0);
+  return output;
+}
 
 test("a process ends when its work is recorded, though nothing else keeps it", async () => {
   const service = await StubService.start();
@@ -31,10 +59,13 @@ test("a process ends when its work is recorded, though nothing else keeps it", a
     number < 4
       ? { code: Code.UNAVAILABLE }
       : message(CompleteResponseSchema, { finishTime: { seconds: 1n } });
-  const args = ["--input-type=module", "-e", PROGRAM, service.target];
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
-  const [output] = await Promise.all([text(child.stdout), once(child, "exit")]);
-  assert.deepEqual([output, child.exitCode], ["Completed\n", 0]);
+  assert.equal(await outputOf(SLOW_WORK, service.target), "Completed\n");
   assert.equal(service.requests.Complete.length, 4);
+  service.stop();
+});
+
+test("a process ends when its client is closed, though its work does not", async () => {
+  const service = await StubService.start();
+  assert.equal(await outputOf(ENDLESS_WORK, service.target), "asked\n");
   service.stop();
 });

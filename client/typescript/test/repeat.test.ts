@@ -17,7 +17,7 @@ const stub = useStub();
 describe("start_timeout", () => {
   test("ends with what the service said, not with the try that it cut short", async () => {
     stub.service.on.Begin = (_, number) => (number < 3 ? { code: Code.UNAVAILABLE } : undefined);
-    const error = await errorOf(stub.runOnce(() => DONE, { startTimeoutMs: 400 }));
+    const error = await errorOf(stub.runOnce(() => DONE, { startTimeoutMs: 2_000 }));
     assert.equal(error.kind, "Unavailable");
     assert.equal(stub.service.requests.Begin.length, 3);
     // The last one may have started the attempt all the same.

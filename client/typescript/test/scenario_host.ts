@@ -55,8 +55,13 @@ export class HostSession {
     requireOk(await this.#post("judge", { expect, actual }), what);
   }
 
-  async end(problem: string | undefined): Promise<void> {
-    await this.#post("end", problem === undefined ? { passed: true } : { passed: false, problem });
+  /** @throws Error with the host's words if it does not believe that all passed */
+  async pass(): Promise<void> {
+    requireOk(await this.#post("end", { passed: true }), "end");
+  }
+
+  async fail(problem: string): Promise<void> {
+    await this.#post("end", { passed: false, problem });
   }
 
   #post(path: string, body: unknown): Promise<unknown> {

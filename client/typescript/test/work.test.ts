@@ -31,7 +31,23 @@ function failureOf(result: RunResult): { disposition: string; code: string; thro
   return { disposition, code, thrown: result.thrown?.value };
 }
 
+function detached(): Uint8Array {
+  const bytes = new Uint8Array(8);
+  structuredClone(bytes, { transfer: [bytes.buffer] });
+  return bytes;
+}
+
 describe("fn", () => {
+  test("that returns what throws when it is read is unknown", async () => {
+    const work = {
+      get kind(): never {
+        throw new Error("getter");
+      },
+    };
+    const result = await stub.runOnce(() => work as unknown as WorkResult);
+    assert.equal(failureOf(result).disposition, "unknown");
+  });
+
   test("may be synchronous", async () => {
     assert.equal((await stub.runOnce(() => DONE)).kind, "Completed");
   });
@@ -74,6 +90,7 @@ describe("fn", () => {
     ],
     ["gives another word", () => "NOT_APPLIED"],
     ["gives a promise", () => Promise.resolve("not_applied")],
+    ["gives a promise that rejects", () => Promise.reject(new Error("classify"))],
   ];
   for (const [what, classify] of classifies) {
     test(`is unknown when classify ${what}`, async () => {
@@ -125,6 +142,7 @@ describe("an outcome", () => {
     ],
     ["a body that is an object", { statusCode: 1, body: {} }, "outcome.body"],
     ["a lone surrogate", { statusCode: 1, contentType: "\ud800" }, "outcome.content_type"],
+    ["a body that was transferred", { statusCode: 1, body: detached() }, "outcome"],
   ];
   for (const [what, outcome, field] of unsendable) {
     test(`with ${what} comes back by its field, and the hook is told`, async () => {
@@ -155,7 +173,7 @@ describe("an outcome", () => {
     });
     await errorOf(stub.runOnce(() => DONE));
     assert.equal((await warned).code, "IDEMPOTENCY_OUTCOME_NOT_RECORDED");
-    assert.doesNotMatch((await warned).message, /acme|paid/);
+    assert.doesNotMatch((await warned).message, /paid/);
   });
 
   test("does not show in the error that a logger prints", async () => {
