@@ -30,9 +30,15 @@ func (s *session) current() *answer {
 // handOn does with one message of the server what is to be done. False: the session is over.
 func (s *session) handOn(m message) bool {
 	a := s.current()
+	if a != nil && a.isOwn {
+		if m.kind() == fromServerReady {
+			s.noteReady()
+		}
+		return true
+	}
 	if a == nil || a.injection == nil {
 		if m.kind() == fromServerReady {
-			s.noteReady(m)
+			s.noteReady()
 		}
 		return s.send(s.client, m)
 	}
@@ -77,7 +83,7 @@ func endsAll(a *answer, m message) bool {
 	return a.executes <= 0
 }
 
-func (s *session) noteReady(m message) {
+func (s *session) noteReady() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.isOpen = true

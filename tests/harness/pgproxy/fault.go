@@ -24,10 +24,13 @@ const (
 	CompleteWithoutCommit Kind = "complete_without_commit"
 	// RollbackInstead: the server gets a ROLLBACK for the COMMIT, and says so. Explicit transactions only.
 	RollbackInstead Kind = "rollback_instead"
+	// ForgetStatements: the server forgets all prepared statements before the batch comes, as after a change of the connection
+	// behind a pooler. Not within a transaction.
+	ForgetStatements Kind = "forget_statements"
 )
 
 // Kinds lists all.
-var Kinds = []Kind{CutBefore, Swallow, CutInside, BeforeReady, CompleteWithoutCommit, RollbackInstead}
+var Kinds = []Kind{CutBefore, Swallow, CutInside, BeforeReady, CompleteWithoutCommit, RollbackInstead, ForgetStatements}
 
 // Ending is how a connection that is cut ends.
 type Ending string

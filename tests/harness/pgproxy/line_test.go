@@ -107,12 +107,14 @@ func (l *line) pipeline(names ...string) ([]string, error) {
 	for {
 		results, err := p.GetResults()
 		if err != nil {
+			_ = p.Close()
 			return tags, err
 		}
 		switch results := results.(type) {
 		case *pgconn.ResultReader:
 			tag, err := results.Close()
 			if err != nil {
+				_ = p.Close()
 				return tags, err
 			}
 			tags = append(tags, tag.String())

@@ -41,6 +41,20 @@ func TestPipelinedBatchesAreToldApart(t *testing.T) {
 	}
 }
 
+func TestServerForgetsPreparedStatements(t *testing.T) {
+	l := newLine(t)
+	l.proxy.Inject(Fault{Kind: ForgetStatements})
+	_, err := l.pipeline("insert")
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) || refused.Code != "26000" {
+		t.Fatalf("got %v", err)
+	}
+	l.mustExec(l.through, "INSERT INTO "+l.table+" VALUES (1)")
+	if got := l.rows(); got != 1 {
+		t.Errorf("%d rows, want 1", got)
+	}
+}
+
 func TestHeldLineLosesNothing(t *testing.T) {
 	l := newLine(t)
 	l.proxy.Hold()

@@ -37,10 +37,15 @@ func Start(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Serve(listener, target), nil
+}
+
+// Serve is Start on a listener, which becomes the proxy's.
+func Serve(listener net.Listener, target string) *Proxy {
 	p := &Proxy{listener: listener, target: target, sessions: make(map[*session]struct{}), held: make(chan struct{})}
 	close(p.held)
 	go p.accept()
-	return p, nil
+	return p
 }
 
 // Address is where the proxy listens: the same one all its life.
@@ -77,6 +82,16 @@ func (p *Proxy) Inject(fault Fault) *Injection {
 	defer p.mu.Unlock()
 	p.injections = append(p.injections, injection)
 	return injection
+}
+
+// CancelAll takes back all faults that have not happened yet.
+func (p *Proxy) CancelAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, injection := range p.injections {
+		injection.Cancel()
+	}
+	p.injections = nil
 }
 
 // DropNotices keeps NoticeResponse messages from the client.

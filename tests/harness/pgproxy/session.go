@@ -33,6 +33,8 @@ type answer struct {
 	// CompleteWithoutCommit: how many results are still to end.
 	executes int
 	kept     []byte
+	// To a message of the proxy's own, which the client did not send.
+	isOwn bool
 }
 
 func (s *session) run() {
@@ -223,9 +225,18 @@ func (s *session) sendAll(messages []message) bool {
 	return s.send(s.server, bytes)
 }
 
+// sendOwn sends a query of the proxy's own, whose answer the client does not get.
+func (s *session) sendOwn(sql string) bool {
+	s.mu.Lock()
+	s.awaiting = append(s.awaiting, &answer{isOwn: true})
+	s.mu.Unlock()
+	return s.send(s.server, newMessage(fromClientQuery, []byte(sql+"\x00")))
+}
+
 // finishBatch decides what becomes of a batch and sends it, or not. The last message ends it.
 func (s *session) finishBatch(messages []message) bool {
 	last := len(messages) - 1
+	wasOpen := s.tracker.isOpen
 	batch, executes := s.tracker.finish(messages[last])
 	if !s.proxy.pause(s) {
 		return false
@@ -243,6 +254,16 @@ func (s *session) finishBatch(messages []message) bool {
 			injection.happened()
 			s.end(injection.fault.Then)
 			return injection.fault.Then == Hang
+		case ForgetStatements:
+			a.injection = nil
+			if wasOpen {
+				injection.giveBack()
+				break
+			}
+			injection.happened()
+			if !s.sendOwn("DEALLOCATE ALL") {
+				return false
+			}
 		case RollbackInstead:
 			a.injection = nil
 			if s.tracker.rollbackInstead(messages) {

@@ -48,6 +48,12 @@ type Options struct {
 	Arguments []string
 	// Log is the file that gets its log, over all its lives.
 	Log string
+	// Ops opens the operations port as well.
+	Ops bool
+	// Via is a command that runs the program, given behind it, in its own place: "ip netns exec NAME". Empty: none.
+	Via []string
+	// Host to listen on. Empty: 127.0.0.1.
+	Host string
 }
 
 // Replica is one address at which idempotencyd serves, or did until it was killed. Safe for
@@ -55,6 +61,7 @@ type Options struct {
 type Replica struct {
 	options Options
 	address string
+	ops     string // "off", or where the operations port listens
 
 	mutex   sync.Mutex
 	process *process.Process // The last one started.
@@ -63,6 +70,9 @@ type Replica struct {
 // Start starts a replica on a free port. It returns when the replica serves.
 func Start(ctx context.Context, options Options) (*Replica, error) {
 	var err error
+	if options.Host == "" {
+		options.Host = "127.0.0.1"
+	}
 	// Another process may take the port before the replica does.
 	for range 5 {
 		var number int
@@ -70,7 +80,13 @@ func Start(ctx context.Context, options Options) (*Replica, error) {
 			return nil, err
 		}
 		replica := &Replica{
-			options: options, address: net.JoinHostPort("127.0.0.1", strconv.Itoa(number)),
+			options: options, address: net.JoinHostPort(options.Host, strconv.Itoa(number)), ops: "off",
+		}
+		if options.Ops {
+			if number, err = port.Free(); err != nil {
+				return nil, err
+			}
+			replica.ops = net.JoinHostPort(options.Host, strconv.Itoa(number))
 		}
 		if err = replica.Restart(ctx); err == nil {
 			return replica, nil
@@ -85,6 +101,9 @@ func Start(ctx context.Context, options Options) (*Replica, error) {
 
 // Address is the replica's host:port: the same one all its lives.
 func (r *Replica) Address() string { return r.address }
+
+// OpsAddress is the operations port's host:port, or "off".
+func (r *Replica) OpsAddress() string { return r.ops }
 
 // Kill ends the replica with SIGKILL, and returns when it is gone.
 func (r *Replica) Kill() {
@@ -131,9 +150,10 @@ func (r *Replica) Restart(ctx context.Context) error {
 		arguments = QuickArguments
 	}
 	arguments = slices.Concat([]string{"serve"}, arguments,
-		[]string{"--listen=" + r.address, "--ops-listen=off"})
+		[]string{"--listen=" + r.address, "--ops-listen=" + r.ops})
+	command := slices.Concat(r.options.Via, []string{r.options.Binary}, arguments)
 	started, err := process.Start(process.Command{
-		Program: r.options.Binary, Arguments: arguments, Log: r.options.Log,
+		Program: command[0], Arguments: command[1:], Log: r.options.Log,
 		Environment: []string{databaseVariable + "=" + r.options.DatabaseURL},
 	})
 	if err != nil {
