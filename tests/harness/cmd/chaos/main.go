@@ -1,0 +1,140 @@
+// Chaos breaks a running service on purpose and judges what its callers were told. See docs/guarantees.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"idempotencyd/tests/harness/chaos"
+)
+
+func main() {
+	if err := run(); err != nil {
+		if !errors.Is(err, flag.ErrHelp) && !errors.Is(err, errFailed) {
+			fmt.Fprintln(os.Stderr, "chaos:", err)
+		}
+		os.Exit(1)
+	}
+}
+
+var errFailed = errors.New("something failed")
+
+func run() error {
+	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
+	server := flags.String("idempotencyd", "build/release/server/idempotencyd", "the program to test")
+	seconds := flags.Int("seconds", 0, "how long each scenario's load goes on; 0: as it is made for")
+	seed := flags.Uint64("seed", 0, "the schedule's seed; 0: a random one, which is printed")
+	only := flags.String("only", "", "a scenario, or the beginning of several's names; \"list\" lists them")
+	cut := flags.Bool("cut", false, "the scenarios of every ./dev test only")
+	promotions := flags.Int("promotions", 3, "how many failovers scenario 6 has")
+	keep := flags.String("keep", "", "folder for histories and logs of what failed")
+	keepAll := flags.Bool("keep-all", false, "keep those of what passed, too")
+	memory := flags.Int64("max-memory-mib", 512, "the most memory that a replica may have; 0: not judged")
+	parallel := flags.Int("parallel", 1, "how many worlds run side by side")
+	planted := flags.String("planted", "", "a fault that the program is to have: a name, all, or rotate; \"list\" lists them")
+	if err := flags.Parse(os.Args[1:]); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("what is %q?", flags.Arg(0))
+	}
+	if *planted == "list" {
+		for _, p := range chaos.AllPlanted {
+			fmt.Printf("%-28s %s (%v)\n", p.Name, p.What, p.Scenarios)
+		}
+		return nil
+	}
+	if *only == "list" {
+		for _, s := range chaos.Scenarios() {
+			fmt.Printf("%-28s %s\n", s.Name, s.Title)
+		}
+		return nil
+	}
+	scenarios, err := selected(*only, *cut)
+	if err != nil {
+		return err
+	}
+	if *seed == 0 {
+		*seed = rand.Uint64() >> 1
+	}
+	fmt.Printf("chaos: seed %d\n", *seed)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	options := chaos.Options{
+		Binaries: chaos.Binaries{Server: *server}, Seed: *seed, Duration: time.Duration(*seconds) * time.Second,
+		Promotions: *promotions, Output: os.Stdout, Keep: *keep, KeepAll: *keepAll,
+		Parallel: *parallel, MaxMemory: *memory << 20,
+	}
+	if *planted != "" {
+		return catchAll(ctx, chaos.SelectPlanted(*planted, *seed), options)
+	}
+	results, err := chaos.Session(ctx, scenarios, options)
+	return summary(results, len(scenarios), *seed, err)
+}
+
+// catchAll: a planted fault that is caught has passed.
+func catchAll(ctx context.Context, planted []chaos.Planted, options chaos.Options) error {
+	passed, failed := 0, 0
+	for _, p := range planted {
+		caught, err := chaos.Catch(ctx, p, options)
+		if err != nil {
+			fmt.Printf("failed: %s: %v\n", p.Name, err)
+		}
+		if caught {
+			passed++
+		} else {
+			failed++
+		}
+	}
+	fmt.Printf("%d passed, %d failed\n", passed, failed)
+	if failed > 0 {
+		return errFailed
+	}
+	return nil
+}
+
+func selected(only string, cut bool) ([]chaos.Scenario, error) {
+	scenarios := chaos.Scenarios()
+	if only != "" {
+		return chaos.Select(only)
+	}
+	if !cut {
+		return scenarios, nil
+	}
+	var chosen []chaos.Scenario
+	for _, s := range scenarios {
+		if s.InCut {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen, nil
+}
+
+func summary(results []chaos.Result, wanted int, seed uint64, err error) error {
+	passed, failed, operations := 0, 0, 0
+	for _, result := range results {
+		operations += result.Operations
+		if result.Passed {
+			passed++
+		} else {
+			failed++
+			fmt.Printf("failed: %s; again by: ./dev chaos --only %s --seed %d\n", result.Scenario.Name, result.Scenario.Name, seed)
+		}
+	}
+	if err != nil {
+		failed++
+		fmt.Printf("failed: %v\n", err)
+	}
+	fmt.Printf("%d operations in %d scenarios\n%d passed, %d failed\n", operations, len(results), passed, failed)
+	if failed > 0 || (len(results) == 0 && wanted > 0 && err != nil) {
+		return errFailed
+	}
+	return nil
+}
