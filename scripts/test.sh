@@ -70,6 +70,7 @@ run_tests() {
   if [[ $# -eq 0 ]]; then
     test_clients
     test_harness
+    test_chaos
   fi
   close_tests
 }
@@ -79,6 +80,13 @@ test_harness() {
   mkdir -p build/clients
   IDEMPOTENCYD=$root/build/dev/server/idempotencyd harness_test 2>&1 | tee build/clients/harness.out || true
   count_closing_line harness build/clients/harness.out
+}
+
+# The cut of ./dev chaos, likewise. A scenario counts as one test.
+test_chaos() {
+  mkdir -p build/clients
+  chaos_test 2>&1 | tee build/clients/chaos.out || true
+  count_closing_line chaos build/clients/chaos.out
 }
 
 # Arguments are languages; none: all.
