@@ -1,0 +1,18 @@
+package idempotency.client.internal;
+
+import idempotency.client.ErrorKind;
+import idempotency.client.IdempotencyException;
+
+/** Makes errors that no failed call came to. */
+final class Errors {
+  private Errors() {}
+
+  // Builders, so that the exception is made, with its stack, where it is thrown.
+  static IdempotencyException.Builder of(ErrorKind kind, String message) {
+    return IdempotencyException.builder(kind).message(message);
+  }
+
+  static IdempotencyException.Builder invalid(String field, String words) {
+    return of(ErrorKind.INVALID_FIELD, field + ": " + words).violation(field, words);
+  }
+}
