@@ -31,7 +31,8 @@ export interface WireOptions {
   readonly maxReconnectBackoffMs: number;
 }
 
-function channelOptionsOf(options: WireOptions): ChannelOptions {
+/** What this library depends on goes before what the program asks of gRPC. */
+export function channelOptionsOf(options: WireOptions): ChannelOptions {
   return {
     ...options.channelOptions,
     "grpc.keepalive_time_ms": Math.max(options.keepaliveIntervalMs, SHORTEST_KEEPALIVE_MS),
