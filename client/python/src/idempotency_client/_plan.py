@@ -11,7 +11,7 @@ from ._check import check_bytes, check_int, check_text, invalid, seconds_of
 from ._clock import now
 from ._generated import idempotency_service_pb2 as service
 from ._wire import begin_request
-from .options import ClientOptions, Hooks, OnUnavailable, RunOptions, StopReason
+from .options import CancelToken, ClientOptions, Hooks, OnUnavailable, RunOptions, StopReason
 from .types import Disposition, Fingerprint, Key, OnLeaseExpiry, Payload, Request
 
 # The service cuts clients off that ping more often.
@@ -169,16 +169,8 @@ def plan_of(
     _check_request(request)
     if not isinstance(on_lease_expiry, OnLeaseExpiry):
         raise invalid("on_lease_expiry", "must be an OnLeaseExpiry; there is no default")
-    if not isinstance(options, RunOptions):
-        raise invalid("options", "must be RunOptions")
-    if not isinstance(options.on_unavailable, OnUnavailable):
-        raise invalid("on_unavailable", "must be an OnUnavailable")
-    may_run_unprotected = options.on_unavailable is OnUnavailable.RUN_UNPROTECTED
     hold = on_lease_expiry is OnLeaseExpiry.HOLD
-    if may_run_unprotected and hold:
-        raise invalid("on_unavailable", "who cannot pay twice (HOLD) cannot run unprotected")
-    if options.classify is not None and not callable(options.classify):
-        raise invalid("classify", "must be callable")
+    _check_options(options, hold=hold, takes_coroutines=takes_coroutines)
     ttl_given = key.ttl if options.ttl is None else options.ttl
     ttl = None if ttl_given is None else seconds_of("ttl", ttl_given)
     lease = options.lease_duration
@@ -199,9 +191,24 @@ def plan_of(
         wait_timeout=seconds_of("wait_timeout", options.wait_timeout),
         start_timeout=seconds_of("start_timeout", options.start_timeout),
         max_duration=seconds_of("max_duration", options.max_duration, positive=True),
-        may_run_unprotected=may_run_unprotected,
+        may_run_unprotected=options.on_unavailable is OnUnavailable.RUN_UNPROTECTED,
         classify=options.classify,
     )
+
+
+def _check_options(options: Any, *, hold: bool, takes_coroutines: bool) -> None:
+    if not isinstance(options, RunOptions):
+        raise invalid("options", "must be RunOptions")
+    if not isinstance(options.on_unavailable, OnUnavailable):
+        raise invalid("on_unavailable", "must be an OnUnavailable")
+    if options.on_unavailable is OnUnavailable.RUN_UNPROTECTED and hold:
+        raise invalid("on_unavailable", "who cannot pay twice (HOLD) cannot run unprotected")
+    if options.classify is not None and not callable(options.classify):
+        raise invalid("classify", "must be callable")
+    if options.cancel is not None and takes_coroutines:
+        raise invalid("cancel", "is of the synchronous client; here cancel the task")
+    if options.cancel is not None and not isinstance(options.cancel, CancelToken):
+        raise invalid("cancel", "must be a CancelToken")
 
 
 def _check_request(request: Any) -> None:

@@ -10,7 +10,6 @@ from typing import Awaitable, Callable, Optional
 
 from ._aio_core import AsyncCore
 from ._aio_run import AsyncRun
-from ._check import invalid
 from ._link import Credentials, check_endpoint
 from ._lookup import lookup_flow
 from ._plan import Caller, caller_timeout, config_of, lookup_request, plan_of
@@ -79,8 +78,6 @@ class AsyncClient(AsyncRunner):
         """See :meth:`AsyncRunner.run_once`."""
         plan = plan_of(key, request, on_lease_expiry, fn, options, takes_coroutines=True)
         caller = Caller(caller_timeout(options))
-        if options.cancel is not None:
-            raise invalid("cancel", "is of the synchronous client; here cancel the task")
         return await AsyncRun(self._used_core(), plan, caller, fn).execute()
 
     async def lookup(self, key: Key, *, include_body: bool = False) -> Record:

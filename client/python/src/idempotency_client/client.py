@@ -12,7 +12,6 @@ import threading
 from types import TracebackType
 from typing import Callable, Optional
 
-from ._check import invalid
 from ._core import Core
 from ._link import INSECURE, Credentials, Insecure, check_endpoint
 from ._lookup import lookup_flow
@@ -98,8 +97,6 @@ class Client(Runner):
         """See :meth:`Runner.run_once`."""
         plan = plan_of(key, request, on_lease_expiry, fn, options, takes_coroutines=False)
         timeout = caller_timeout(options)
-        if options.cancel is not None and not isinstance(options.cancel, CancelToken):
-            raise invalid("cancel", "must be a CancelToken")
         token = CancelToken() if options.cancel is None else options.cancel
         return Run(
             self._used_core(), plan, Caller(timeout, token.is_cancelled), token, fn

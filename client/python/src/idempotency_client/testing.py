@@ -152,8 +152,6 @@ class AsyncFakeRunner(_Fake, AsyncRunner):
     ) -> RunResult:
         """See :meth:`AsyncRunner.run_once`."""
         plan = plan_of(key, request, on_lease_expiry, fn, options, takes_coroutines=True)
-        if options.cancel is not None:
-            raise invalid("cancel", "is of the synchronous client; here cancel the task")
         caller = Caller(caller_timeout(options))
         if caller.is_gone:
             raise gone_error(caller.why_gone())
