@@ -34,7 +34,7 @@ func dial(target string, o *ClientOptions) (calls, waits *grpc.ClientConn, err e
 	options := append([]grpc.DialOption{grpc.WithTransportCredentials(o.Credentials)}, o.DialOptions...)
 	options = append(options,
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
-			Time:    max(o.KeepaliveInterval, shortestPingInterval),
+			Time:    o.KeepaliveInterval,
 			Timeout: o.KeepaliveTimeout,
 			// An idle connection that a firewall forgot is found out before the next
 			// payment needs it.

@@ -72,6 +72,7 @@ func (o *ClientOptions) setDefaults() error {
 			*span.value = span.unset
 		}
 	}
+	o.KeepaliveInterval = max(o.KeepaliveInterval, shortestPingInterval)
 	if o.MaxBackgroundRecords < 0 {
 		return errors.New("idempotency: ClientOptions.MaxBackgroundRecords must not be negative")
 	}

@@ -127,9 +127,9 @@ func WithClassify(classify func(error) Disposition) RunOption {
 	return func(o *runOptions) { o.classify = classify }
 }
 
-// Hooks are called on the caller's or the client's goroutines, several at a
-// time. They must not block; a panic of theirs is logged and dropped, because no
-// hook may cost an outcome.
+// Hooks are called on goroutines of their own, several at a time, and waited for:
+// they must not block. A panic of theirs is logged and dropped, because no hook
+// may cost an outcome.
 type Hooks struct {
 	// OnOutcomeNotRecorded: the work has ended and what it came to could not be
 	// recorded: the service refused it (say, KindLeaseLost) or could not be
@@ -170,13 +170,19 @@ func (h *Hooks) refreshCredentials(logger *slog.Logger) {
 	}
 }
 
-// guard calls a hook and keeps its panic to itself.
+// guard calls a hook and keeps its panic to itself, and its runtime.Goexit, which
+// a test's FailNow is. For that it has a goroutine of its own.
 func guard(logger *slog.Logger, hook func()) {
-	defer func() {
-		if recover() != nil {
-			// Not what it says: that is the application's, and may be secret.
-			logger.Error("idempotency: a hook has panicked")
-		}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if recover() != nil {
+				// Not what it says: that is the application's, and may be secret.
+				logger.Error("idempotency: a hook has panicked")
+			}
+		}()
+		hook()
 	}()
-	hook()
+	<-done
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -207,19 +208,21 @@ func TestFailureWordsAreCutToWholeCharacters(t *testing.T) {
 	}
 }
 
-func TestHookThatPanicsCostsNoOutcome(t *testing.T) {
+func TestHookThatPanicsOrEndsItsGoroutineCostsNoOutcome(t *testing.T) {
 	t.Parallel()
-	service := &testService{onComplete: func(n int, _ *idempotencyv1.CompleteRequest) error {
-		return []error{refusal(codes.Unavailable, "", askToWait(0)), refusal(codes.Unauthenticated, ""),
-			refusal(codes.Aborted, "LEASE_LOST")}[n]
-	}}
-	client := startService(t, service, ClientOptions{Logger: slog.New(slog.DiscardHandler), Hooks: Hooks{
-		OnOutcomeNotRecorded: func(Key, WorkResult, *Error) { panic("hook") },
-		OnRetry:              func(string, *Error) { panic("hook") },
-		RefreshCredentials:   func() { panic("hook") },
-	}})
-	_, err := runOnce(t.Context(), client, pay)
-	wantKind(t, err, KindLeaseLost)
+	for _, hook := range []func(){func() { panic("hook") }, runtime.Goexit} {
+		service := &testService{onComplete: func(n int, _ *idempotencyv1.CompleteRequest) error {
+			return []error{refusal(codes.Unavailable, "", askToWait(0)), refusal(codes.Unauthenticated, ""),
+				refusal(codes.Aborted, "LEASE_LOST")}[n]
+		}}
+		client := startService(t, service, ClientOptions{Logger: slog.New(slog.DiscardHandler), Hooks: Hooks{
+			OnOutcomeNotRecorded: func(Key, WorkResult, *Error) { hook() },
+			OnRetry:              func(string, *Error) { hook() },
+			RefreshCredentials:   func() { hook() },
+		}})
+		_, err := runOnce(t.Context(), client, pay)
+		wantKind(t, err, KindLeaseLost)
+	}
 }
 
 func TestCloseGivesUpWhatIsNotRecordedInTime(t *testing.T) {

@@ -220,6 +220,33 @@ func TestLeaseThatRanOutWhileTheMachineWasSuspendedStopsFn(t *testing.T) {
 	wantResult[*Completed](t, result, err)
 }
 
+func TestLeaseCountsFromWhenTheCallWasSent(t *testing.T) {
+	t.Parallel()
+	var jump func(time.Duration)
+	service := &testService{
+		onBegin: func(_ int, r *idempotencyv1.BeginRequest) (*idempotencyv1.BeginResponse, error) {
+			jump(30 * time.Second)
+			return startedAnswer(r.AttemptId, time.Minute), nil
+		},
+		onRenew: func(n int, _ *idempotencyv1.RenewRequest) (*idempotencyv1.RenewResponse, error) {
+			if n == 0 {
+				jump(60 * time.Second)
+			}
+			return nil, nil
+		},
+	}
+	client := startService(t, service, ClientOptions{})
+	jump = jumpingClock(client)
+	result, err := runOnce(t.Context(), client, func(_ context.Context, attempt *Attempt) (WorkResult, error) {
+		if left := attempt.LeaseRemaining(); left > 30*time.Second {
+			t.Errorf("after Begin the lease has %v left", left)
+		}
+		await(service, &service.renews, 2) // both are due by now, so the first has been taken in
+		return Complete(paid), nil
+	})
+	wantResult[*Completed](t, result, err)
+}
+
 func TestLeaseIsRenewedWhileFnRunsAndNotAfter(t *testing.T) {
 	t.Parallel()
 	service := &testService{
