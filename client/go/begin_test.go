@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -247,6 +248,31 @@ func TestInProgressAfterALostAnswerLeavesNothing(t *testing.T) {
 	if got := wantResult[*InProgress](t, result, err); got.RetryAfter != 2*time.Second || got.AttemptNumber != 1 {
 		t.Errorf("got %+v", got)
 	}
+	if err := client.Close(); err != nil || countOf(service, &service.fails) != 0 {
+		t.Errorf("%v, %d Fails", err, countOf(service, &service.fails))
+	}
+}
+
+func TestCallerThatLeavesSomebodyElsesWorkLeavesNothing(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	var answered atomic.Bool
+	service := &testService{onBegin: func(n int, _ *idempotencyv1.BeginRequest) (*idempotencyv1.BeginResponse, error) {
+		if n == 0 {
+			return nil, refusal(codes.Unavailable, "", askToWait(0)) // it may have started
+		}
+		answered.Store(true)
+		return inProgressAnswer(20 * time.Second), nil // it has not
+	}}
+	client := startService(t, service, ClientOptions{})
+	client.now = func() instant {
+		if answered.Load() { // no clock is read while a call is under way, so the answer is there
+			cancel()
+		}
+		return bootTime()
+	}
+	_, err := runOnce(ctx, client, mustNotRun(t), WithWaitTimeout(10*time.Minute))
+	wantKind(t, err, KindCancelled)
 	if err := client.Close(); err != nil || countOf(service, &service.fails) != 0 {
 		t.Errorf("%v, %d Fails", err, countOf(service, &service.fails))
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -114,6 +115,7 @@ func replay(t *testing.T, host, name string) {
 		RecordTimeout:   milliseconds(opened.Client.RecordTimeoutMS),
 		ShutdownTimeout: milliseconds(opened.Client.ShutdownTimeoutMS),
 		Hooks:           s.observe(),
+		Logger:          slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
