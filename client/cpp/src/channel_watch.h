@@ -21,8 +21,9 @@ bool AwaitSettled(grpc::ChannelInterface* channel, const Caller& caller, BootClo
 // Whether a channel that IsDown stays so during a try.
 class DownWatch {
  public:
-  // How long it can watch. A try that fails unsent takes less than a millisecond.
-  static constexpr std::chrono::milliseconds kSpan{500};
+  // How long it can watch. A try that fails unsent does so at once; the rest is for a
+  // machine that stalls.
+  static constexpr std::chrono::milliseconds kSpan = std::chrono::seconds(1);
 
   explicit DownWatch(grpc::ChannelInterface* channel);
   // Waits until the channel has a connection again, or kSpan is over since construction: gRPC gives

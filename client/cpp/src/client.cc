@@ -14,7 +14,7 @@ namespace {
 constexpr std::chrono::milliseconds kLookupTimeout = std::chrono::seconds(30);
 
 // A cancelled call ends in a moment. The bound is for a hook that does not return.
-constexpr std::chrono::milliseconds kLastCallbacks = std::chrono::seconds(2);
+constexpr std::chrono::milliseconds kLastCallbacks = std::chrono::seconds(10);
 
 }  // namespace
 
