@@ -1,0 +1,126 @@
+package idempotency.client.internal;
+
+import static idempotency.client.internal.RunTest.DONE;
+import static idempotency.client.internal.RunTest.NEVER;
+import static idempotency.client.internal.RunTest.run;
+import static idempotency.client.internal.RunTest.runOnce;
+import static idempotency.client.internal.ScriptedService.next;
+import static idempotency.client.internal.ScriptedService.refusal;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import idempotency.client.OnUnavailable;
+import idempotency.client.RunOptions;
+import idempotency.client.RunResult;
+import idempotency.client.UnauthenticatedException;
+import idempotency.client.UnavailableException;
+import io.grpc.Metadata;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+
+/** What becomes of refusals, against a service in this process. */
+final class RefusalTest {
+  private static final Metadata.Key<String> PUSHBACK =
+      Metadata.Key.of("grpc-retry-pushback-ms", Metadata.ASCII_STRING_MARSHALLER);
+
+  private static RunOptions unprotected(Duration startTimeout) {
+    return RunOptions.builder()
+        .onUnavailable(OnUnavailable.RUN_UNPROTECTED)
+        .startTimeout(startTimeout)
+        .build();
+  }
+
+  @Test
+  void recordIsRefusedCredentialsOnceOnly() throws Exception {
+    try (ScriptedService service = new ScriptedService()) {
+      service.onComplete =
+          (request, answer) ->
+              answer.onError(refusal(Status.Code.UNAUTHENTICATED, "CREDENTIALS_INVALID"));
+      var error =
+          assertThrows(UnauthenticatedException.class, () -> runOnce(service, attempt -> DONE));
+      assertSame(DONE, error.work());
+      assertEquals(2, service.completes.size());
+      assertSame(DONE, next(service.notRecorded).work());
+    }
+  }
+
+  @Test
+  void tryThatTheBudgetCutOffDoesNotHideWhatWasSaidBefore() throws Exception {
+    try (ScriptedService service = new ScriptedService()) {
+      AtomicInteger begins = new AtomicInteger();
+      service.onBegin =
+          (request, answer) -> {
+            if (begins.incrementAndGet() == 1) answer.onError(Status.UNAVAILABLE.asException());
+          };
+      RunOptions options = RunOptions.builder().startTimeout(Duration.ofSeconds(3)).build();
+      var error =
+          assertThrows(UnavailableException.class, () -> run(service, options).blocking(NEVER));
+      assertNull(error.work());
+      assertEquals("NOT_BEGUN", next(service.fails).getFailure().getCode());
+    }
+  }
+
+  @Test
+  void negativePushbackEndsItBeforeTheTimeIsOverSoNothingRunsUnprotected() {
+    try (ScriptedService service = new ScriptedService()) {
+      service.onBegin =
+          (request, answer) -> {
+            StatusRuntimeException refused = refusal(Status.Code.UNAVAILABLE, "OVERLOADED");
+            refused.getTrailers().put(PUSHBACK, "-1");
+            answer.onError(refused);
+          };
+      assertThrows(
+          UnavailableException.class,
+          () -> run(service, unprotected(Duration.ofMinutes(1))).blocking(NEVER));
+      assertEquals(1, service.begins.size());
+      assertEquals(0, service.core().unprotectedRuns());
+    }
+  }
+
+  @Test
+  void longPauseThatTheServiceAsksForDoesNotShortenTheStart() {
+    try (ScriptedService service = new ScriptedService()) {
+      long begun = System.nanoTime();
+      service.onBegin =
+          (request, answer) -> {
+            StatusRuntimeException refused = refusal(Status.Code.UNAVAILABLE, "OVERLOADED");
+            refused.getTrailers().put(PUSHBACK, "60000");
+            answer.onError(refused);
+          };
+      Duration startTimeout = Duration.ofSeconds(1);
+      RunResult result = run(service, unprotected(startTimeout)).blocking(attempt -> DONE);
+      assertTrue(System.nanoTime() - begun >= startTimeout.toNanos());
+      var unprotected = assertInstanceOf(RunResult.Unprotected.class, result);
+      assertEquals("OVERLOADED", unprotected.error().reason());
+      assertSame(DONE.outcome(), unprotected.outcome());
+      assertEquals(1, service.core().unprotectedRuns());
+      assertTrue(service.completes.isEmpty());
+    }
+  }
+
+  @Test
+  void unprotectedWorkHasNoLeaseAndNoToken() {
+    try (ScriptedService service = new ScriptedService()) {
+      service.onBegin =
+          (request, answer) -> answer.onError(refusal(Status.Code.UNAVAILABLE, "DRAINING"));
+      run(service, unprotected(Duration.ofMillis(500)))
+          .blocking(
+              attempt -> {
+                assertTrue(attempt.unprotected());
+                assertEquals(0, attempt.attemptNumber());
+                assertEquals(0, attempt.fencingToken());
+                assertEquals("", attempt.downstreamKey());
+                assertEquals(Duration.ZERO, attempt.leaseRemaining());
+                assertEquals(1, service.core().unprotectedRuns());
+                return DONE;
+              });
+    }
+  }
+}
