@@ -12,7 +12,14 @@ chaos() {
   case " $* " in
     *' list '* | *=list' '* | *' -h '* | *' --help '*) exec build/scenario-host/chaos "$@" ;;
   esac
-  if [[ -z $server ]]; then
+  if [[ -z $server && " $*" == *" --planted"* ]]; then
+    # The service with faults of one's choice: tests/planted.
+    if ! cmake --preset release -DIDEMPOTENCY_PLANTED=ON >/dev/null ||
+      ! cmake --build --preset release --parallel "$(nproc)" --target idempotencyd_planted >&2; then
+      die "the service with planted faults could not be built"
+    fi
+    server=build/release/tests/planted/idempotencyd_planted
+  elif [[ -z $server ]]; then
     build_preset release || die "the service could not be built"
     server=build/release/server/idempotencyd
   fi

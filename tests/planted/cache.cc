@@ -55,7 +55,7 @@ std::optional<BeginResult> PlantedFind(ReplayCache* cache, const BeginItem& item
   std::optional<BeginResult> found = RealFind(cache, item, hash);
   if (found.has_value()) return found;
   BeginItem other = item;
-  if (planted::Is("cache_ignores_fingerprint")) {
+  if (planted::Is("cache-ignores-fingerprint")) {
     const std::shared_ptr<const Record> record = AllLearnt().Find(item.key);
     if (record == nullptr) return found;
     other.operation = record->operation;
@@ -63,7 +63,7 @@ std::optional<BeginResult> PlantedFind(ReplayCache* cache, const BeginItem& item
     other.fingerprint_scheme = record->fingerprint_scheme;
     return RealFind(cache, other, hash);
   }
-  if (planted::Is("cache_without_merchant")) {
+  if (planted::Is("cache-ignores-merchant")) {
     other.key = WithoutMerchant(item.key);
     return RealFind(cache, other, absl::HashOf(other.key));
   }
@@ -75,7 +75,7 @@ void PlantedLearn(ReplayCache* cache, const BeginResult& result, size_t hash,
   RealLearn(cache, result, hash, terms);
   if (result.verdict != BeginVerdict::kReplay) return;
   AllLearnt().Add(result.record);
-  if (!planted::Is("cache_without_merchant")) return;
+  if (!planted::Is("cache-ignores-merchant")) return;
   auto record = std::make_shared<Record>(*result.record);
   record->key = WithoutMerchant(record->key);
   BeginResult copy = result;

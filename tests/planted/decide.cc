@@ -30,15 +30,15 @@ bool IsInProgress(const Record& record) {
 std::optional<Record> SeenWrongly(const Record& record, const BeginItem& item,
                                   const Reading& reading, const Policy& policy) {
   Record seen = record;
-  if (planted::Is("expire_live_leases") && IsInProgress(record) && record.attempt != item.attempt) {
+  if (planted::Is("expire-live-leases") && IsInProgress(record) && record.attempt != item.attempt) {
     seen.lease_expires_at = reading.now - policy.skew_margin - absl::Hours(1);
     return seen;
   }
-  if (planted::Is("replay_in_progress") && IsInProgress(record) && record.attempt != item.attempt) {
+  if (planted::Is("never-take-over") && IsInProgress(record) && record.attempt != item.attempt) {
     seen.lease_expires_at = reading.now + absl::Seconds(2);
     return seen;
   }
-  if (planted::Is("restart_on_late_begin") &&
+  if (planted::Is("restart-late-duplicate") &&
       RealDecideBegin(&record, item, reading, policy).verdict == BeginVerdict::kLeaseLost) {
     seen.earlier_attempts.clear();
     if (seen.attempt == item.attempt) seen.attempt = AttemptHash();
@@ -49,8 +49,8 @@ std::optional<Record> SeenWrongly(const Record& record, const BeginItem& item,
 
 void WriteWrongly(const Record& before, Record& next) {
   if (next.attempt_number <= before.attempt_number) return;
-  if (planted::Is("forget_unknown")) next.unknown_attempts = 0;
-  if (planted::Is("new_record_on_takeover")) next.created_at += absl::Milliseconds(1);
+  if (planted::Is("forget-unknown")) next.unknown_attempts = 0;
+  if (planted::Is("new-record-on-takeover")) next.created_at += absl::Milliseconds(1);
 }
 
 }  // namespace

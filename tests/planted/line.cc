@@ -20,7 +20,7 @@ PQnoticeReceiver __real_PQsetNoticeReceiver(PGconn* conn, PQnoticeReceiver recei
 
 namespace {
 
-// What is known of a connection with the fault answer_before_ready.
+// What is known of a connection with the fault answer-before-ready.
 struct Line {
   int unanswered = 0;     // statements whose results have not ended
   bool owes_end = false;  // the end of the pipeline is to be made up
@@ -39,7 +39,7 @@ Line& LineOf(PGconn* conn) {
 }
 
 bool AnswersEarly() {
-  static const bool answers = idempotency::planted::Is("answer_before_ready");
+  static const bool answers = idempotency::planted::Is("answer-before-ready");
   return answers;
 }
 
@@ -85,7 +85,7 @@ PGresult* __wrap_PQgetResult(PGconn* conn) {
 // A connection is set up: here, because nothing may be executed outside of a pipeline afterwards.
 int __wrap_PQenterPipelineMode(PGconn* conn) {
   LineOf(conn) = Line();
-  if (idempotency::planted::Is("delete_on_fail")) {
+  if (idempotency::planted::Is("delete-on-fail")) {
     PQclear(PQexec(
         conn,
         "SELECT pg_advisory_xact_lock(20230501);"
@@ -99,7 +99,7 @@ int __wrap_PQenterPipelineMode(PGconn* conn) {
 }
 
 PQnoticeReceiver __wrap_PQsetNoticeReceiver(PGconn* conn, PQnoticeReceiver receiver, void* arg) {
-  if (idempotency::planted::Is("trust_warning")) {
+  if (idempotency::planted::Is("trust-warning")) {
     return __real_PQsetNoticeReceiver(
         conn, [](void*, const PGresult*) {}, nullptr);
   }

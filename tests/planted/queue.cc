@@ -19,7 +19,7 @@ CallBatch<OwnerCall> PlantedFormBatch(OwnerCalls& pending, const BatchLimits& li
 
 CallBatch<OwnerCall> PlantedFormBatch(OwnerCalls& pending, const BatchLimits& limits,
                                       Repeats repeats, absl::Duration now) {
-  if (!planted::Is("drop_departed_completes")) return RealFormBatch(pending, limits, repeats, now);
+  if (!planted::Is("drop-departed-completes")) return RealFormBatch(pending, limits, repeats, now);
   const auto stays = [now](const std::unique_ptr<OwnerCall>& call) {
     return !call->HasLeft() && !call->IsPastDeadline(now);
   };

@@ -26,19 +26,19 @@ struct Mutation {
 };
 
 constexpr Mutation kMutations[] = {
-    {"skip_barrier", Query::kBarrier, "pg_logical_emit_message(true, 'idempotency', '')", "1"},
-    {"no_attempt_check", Query::kOwnerUpdate, "  AND r.attempt_hash = u.attempt\n", ""},
-    {"purge_unsettled", Query::kPurgeStep,
+    {"skip-barrier", Query::kBarrier, "pg_logical_emit_message(true, 'idempotency', '')", "1"},
+    {"no-attempt-check", Query::kOwnerUpdate, "  AND r.attempt_hash = u.attempt\n", ""},
+    {"purge-unsettled", Query::kPurgeStep,
      "(s.state IN (2, 3) OR (s.state = 4 AND s.flags & 2 = 0))", "true"},
-    {"reuse_tokens", Query::kBeginInsert, "SELECT\n    i.reading,\n",
+    {"reuse-tokens", Query::kBeginInsert, "SELECT\n    i.reading,\n",
      "SELECT\n    date_trunc('day', i.reading),\n"},
-    {"reuse_tokens", Query::kBeginInsertOne, "SELECT\n    i.reading,\n",
+    {"reuse-tokens", Query::kBeginInsertOne, "SELECT\n    i.reading,\n",
      "SELECT\n    date_trunc('day', i.reading),\n"},
-    {"complete_overwrites", Query::kOwnerUpdate, "ELSE r.state IN (1, 5, 6)", "ELSE true"},
-    {"renew_is_not_kept", Query::kOwnerUpdate,
+    {"complete-overwrites", Query::kOwnerUpdate, "ELSE r.state IN (1, 5, 6)", "ELSE true"},
+    {"renew-not-kept", Query::kOwnerUpdate,
      "WHEN 1 THEN GREATEST(r.lease_expires_at, clock_timestamp() + u.lease_ms * interval '1 ms')",
      "WHEN 1 THEN r.lease_expires_at"},
-    {"renew_is_not_kept", Query::kOwnerUpdate, "r.created_at, r.lease_expires_at, r.lease_ms",
+    {"renew-not-kept", Query::kOwnerUpdate, "r.created_at, r.lease_expires_at, r.lease_ms",
      "r.created_at, GREATEST(r.lease_expires_at, clock_timestamp() + r.lease_ms * interval '1 ms'),"
      " r.lease_ms"},
 };

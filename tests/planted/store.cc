@@ -30,21 +30,21 @@ std::shared_ptr<const Record> Spoil(std::shared_ptr<const Record> record) {
   const auto* const outcome = std::get_if<Outcome>(record->answer.get());
   if (outcome == nullptr) return record;
   Outcome spoilt = *outcome;
-  if (planted::Is("cut_long_bodies") && spoilt.body.has_value() && spoilt.body->size() > 64) {
+  if (planted::Is("cut-long-bodies") && spoilt.body.has_value() && spoilt.body->size() > 64) {
     spoilt.body->pop_back();
   }
-  if (planted::Is("sort_headers")) std::reverse(spoilt.headers.begin(), spoilt.headers.end());
+  if (planted::Is("reorder-headers")) std::reverse(spoilt.headers.begin(), spoilt.headers.end());
   auto copy = std::make_shared<Record>(*record);
   copy->answer = std::make_shared<const Answer>(std::move(spoilt));
   return copy;
 }
 
 void SpoilResults(const BatchRun& run, BeginBatch& batch) {
-  if (planted::Is("swap_results") && batch.results.size() >= 2 && run.IsAnswered(0) &&
+  if (planted::Is("swap-results") && batch.results.size() >= 2 && run.IsAnswered(0) &&
       run.IsAnswered(1)) {
     std::swap(batch.results[0], batch.results[1]);
   }
-  if (!planted::Is("cut_long_bodies") && !planted::Is("sort_headers")) return;
+  if (!planted::Is("cut-long-bodies") && !planted::Is("reorder-headers")) return;
   for (size_t i = 0; i < batch.results.size(); ++i) {
     if (run.IsAnswered(i)) batch.results[i].record = Spoil(std::move(batch.results[i].record));
   }
@@ -55,7 +55,7 @@ void SpoilResults(const BatchRun& run, BeginBatch& batch) {
 std::optional<PipelineFailure> PlantedBeginOnce(const Policy& policy, BatchRun& run,
                                                 BeginBatch& batch) {
   std::optional<PipelineFailure> failure;
-  if (planted::Is("rerun_with_new_attempts")) {
+  if (planted::Is("rerun-new-attempts")) {
     std::vector<BeginItem> others;
     for (size_t i = 0; i < batch.items.size(); ++i) {
       others.push_back(*batch.items[i]);
