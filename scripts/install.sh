@@ -10,6 +10,7 @@ build_packages=(
   prometheus-cpp-dev libcpp-httplib-dev
   libgtest-dev libgmock-dev
   postgresql-common postgresql-15
+  pgbouncer # for tests only
 )
 lint_packages=(clang-14 clang-tidy-14 clang-format-14 shellcheck)
 
@@ -50,6 +51,10 @@ need_packages() {
     forbid_main_cluster
   fi
   apt_install "${missing[@]}" || die "apt-get could not install ${missing[*]}"
+  if [[ " ${missing[*]} " == *" pgbouncer "* ]]; then
+    # Debian's package starts one on port 6432; ours are private ones of the tests.
+    as_root systemctl disable --now pgbouncer </dev/null >/dev/null 2>&1 || true
+  fi
 }
 
 # Debian's server package otherwise creates a cluster named main and starts it on port 5432. Ours

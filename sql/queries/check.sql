@@ -2,8 +2,8 @@
 -- An unprivileged role may call all of it.
 -- Returns     one row: the schema's version (0: none), the oldest schema that a server must know to work with it,
 --             whether the node is read-only, whether commits are answered before they are on disk (by the configuration,
---             so on the next connection: a present one may keep its own, keep_commit.sql), the system identifier, and
---             the timeline (0 on a standby, which writes none)
+--             so on the next connection: a present one may keep its own, keep_commit.sql), the system identifier,
+--             the timeline (0 on a standby, which writes none), and the mark that session.sql left ('': none)
 -- Locks       none
 SELECT
     COALESCE(max(m.version), 0)::int,
@@ -17,5 +17,6 @@ SELECT
     CASE
         WHEN pg_is_in_recovery() THEN 0
         ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint
-    END
+    END,
+    COALESCE(current_setting('idempotency.connection', true), '')
 FROM idempotency_migration AS m

@@ -4,6 +4,7 @@
 -- Parameters  $1 text  lock_timeout; below the smallest replay window, so that no wait outlives a record
 --             $2 text  statement_timeout, above the client's own timer: ends what a client that is gone left running
 --             $3 text  idle_in_transaction_session_timeout: frees the rows that a client that is gone has locked
+--             $4 text  the connection's own mark, by which check.sql sees that the session is still this connection's
 -- Returns     one row, to be ignored
 -- Locks       none
 SELECT
@@ -19,4 +20,5 @@ SELECT
     set_config('default_transaction_isolation', 'read committed', false),
     set_config('lock_timeout', $1::text, false),
     set_config('statement_timeout', $2::text, false),
-    set_config('idle_in_transaction_session_timeout', $3::text, false)
+    set_config('idle_in_transaction_session_timeout', $3::text, false),
+    set_config('idempotency.connection', $4::text, false)

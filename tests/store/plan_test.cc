@@ -94,7 +94,7 @@ class PlanSession {
       return;
     }
     Run(absl::StrCat("PREPARE session AS ", QueryFiles().at("session")));
-    Run("EXECUTE session('250ms', '10s', '10s')");
+    Run("EXECUTE session('250ms', '10s', '10s', 'mark')");
   }
 
   // The generic plan, one line a node and condition.

@@ -46,6 +46,9 @@ INSTANTIATE_TEST_SUITE_P(PrepareAgain, SqlStateTest,
                          ::testing::Values(Case{"26000", ErrorKind::kPrepareAgain},
                                            Case{"0A000", ErrorKind::kPrepareAgain}));
 
+INSTANTIATE_TEST_SUITE_P(SharedSession, SqlStateTest,
+                         ::testing::Values(Case{"42P05", ErrorKind::kSharedSession}));
+
 INSTANTIATE_TEST_SUITE_P(
     Schema, SqlStateTest,
     ::testing::Values(Case{"42P01", ErrorKind::kSchema}, Case{"42703", ErrorKind::kSchema},

@@ -2,11 +2,14 @@
 
 #include <libpq-fe.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/app/postgres_cluster.h"
 #include "server/base/check.h"
 #include "server/base/status_macros.h"
 
@@ -53,6 +56,21 @@ TestPostgres::TestPostgres(std::vector<std::pair<std::string, std::string>> sett
       PrivatePostgres::Start({.ephemeral = true, .settings = std::move(settings)});
   IDEM_CHECK(server.ok()) << server.status();
   server_ = *std::move(server);
+}
+
+std::string TestPostgres::Password() const {
+  // The last field of the passfile's one line.
+  std::string line;
+  std::ifstream file(absl::StrCat(server_->directory(), "/", kClusterPasswordFile));
+  IDEM_CHECK(static_cast<bool>(std::getline(file, line))) << "the server has no password";
+  return line.substr(line.rfind(':') + 1);
+}
+
+std::optional<ProcessUser> ServerUser() {
+  if (geteuid() != 0) return std::nullopt;
+  absl::StatusOr<ProcessUser> user = FindUser("postgres");
+  IDEM_CHECK(user.ok()) << user.status();
+  return *std::move(user);
 }
 
 std::string TestPostgres::CreateDatabase(absl::string_view template_database) {

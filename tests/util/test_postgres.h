@@ -11,6 +11,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/app/child_process.h"
 #include "server/app/private_postgres.h"
 
 namespace idempotency {
@@ -35,6 +37,8 @@ class TestPostgres {
 
   // To restart or kill it, and ask for its port. For one thread at a time.
   PrivatePostgres& server() { return *server_; }
+  // Of kClusterSuperuser.
+  std::string Password() const;
 
   // A new, uniquely named database. Returns its connection string (superuser). It is empty, or a
   // copy of a template, to which nobody may be connected then. About 0.1 s.
@@ -46,6 +50,9 @@ class TestPostgres {
  private:
   std::unique_ptr<PrivatePostgres> server_;
 };
+
+// Whom servers are run as that do not run as root; nothing: as the current user.
+std::optional<ProcessUser> ServerUser();
 
 // The test binary's server: started at the first call, stopped when the binary exits. Thread-safe.
 TestPostgres& SharedPostgres();

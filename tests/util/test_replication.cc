@@ -4,17 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "server/app/loopback_port.h"
 #include "server/app/postgres_cluster.h"
 #include "server/app/program_log.h"
@@ -26,30 +22,10 @@ namespace {
 
 constexpr char kAnyStandby[] = "ANY 1 (*)";
 
-std::string ReadFile(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-// The last field of the passfile's one line.
-std::string PasswordOf(TestPostgres& primary) {
-  const std::string line =
-      ReadFile(absl::StrCat(primary.server().directory(), "/", kClusterPasswordFile));
-  const std::vector<std::string> fields = absl::StrSplit(line, ':');
-  return std::string(absl::StripSuffix(fields.back(), "\n"));
-}
-
 template <typename T>
 T Must(absl::StatusOr<T> value) {
   IDEM_CHECK(value.ok()) << value.status();
   return *std::move(value);
-}
-
-// PostgreSQL does not run as root.
-std::optional<ProcessUser> ServerUser() {
-  if (geteuid() != 0) return std::nullopt;
-  return Must(FindUser("postgres"));
 }
 
 std::string ValueOr(const std::string& conninfo, const std::string& sql,
@@ -67,7 +43,7 @@ void MustExec(const std::string& conninfo, const std::string& sql) {
 TestStandby::TestStandby(TestPostgres& primary, const std::string& name)
     : primary_(primary),
       name_(name),
-      password_(PasswordOf(primary)),
+      password_(primary.Password()),
       installation_(Must(FindPostgres("", 0))),
       user_(ServerUser()),
       state_(Must(StateDirectory::OpenEphemeral(user_.has_value()))) {

@@ -76,6 +76,7 @@ std::optional<PipelineFailure> BatchRun::Do(PlacesView places, const Step& step,
       SetFaults(places, Fault::kStoreUnavailable, failure->message);
       return std::nullopt;
     case ErrorKind::kSchema:
+    case ErrorKind::kSharedSession:
     case ErrorKind::kUnavailable:
     case ErrorKind::kLost:
       return failure;

@@ -11,6 +11,7 @@
 #include "server/base/check.h"
 #include "server/base/clock.h"
 #include "server/base/status_macros.h"
+#include "server/record/record_id.h"
 
 namespace idempotency {
 namespace {
@@ -57,6 +58,11 @@ absl::string_view Field(const PGresult* result, int code) {
   return field == nullptr ? absl::string_view() : absl::string_view(field);
 }
 
+// The settings of session.sql would be in force for others, and not for all of our own statements.
+constexpr char kSharedSession[] =
+    "the session is shared with other clients: PgBouncer, or another pooler, must be in session "
+    "mode, with DISCARD ALL as its reset query";
+
 // PostgreSQL's reason, without what an item holds: the texts of data and constraint errors may
 // quote values.
 std::string SafeMessage(const PGresult* result) {
@@ -79,9 +85,9 @@ std::string OneLine(const char* message) {
 
 }  // namespace
 
-absl::StatusOr<DatabaseIdentity> CheckFitness(const PGresult* checked) {
+absl::StatusOr<DatabaseIdentity> CheckFitness(const PGresult* checked, absl::string_view mark) {
   RETURN_IF_ERROR(CheckShape(checked, {PgType::kInt4, PgType::kInt4, PgType::kBool, PgType::kBool,
-                                       PgType::kInt8, PgType::kInt8}));
+                                       PgType::kInt8, PgType::kInt8, PgType::kText}));
   if (PQntuples(checked) != 1) return absl::InternalError("check: no row");
   RowReader row(checked, 0);
   const int32_t version = row.Int4();
@@ -91,6 +97,7 @@ absl::StatusOr<DatabaseIdentity> CheckFitness(const PGresult* checked) {
   DatabaseIdentity identity;
   identity.system_identifier = static_cast<uint64_t>(row.Int8());
   identity.timeline = static_cast<uint32_t>(row.Int8());
+  const bool is_own_session = row.Bytes() == mark;
   RETURN_IF_ERROR(row.status());
   if (version < kOldestSchema || oldest_server > kNewestSchema) {
     return absl::FailedPreconditionError(
@@ -104,6 +111,7 @@ absl::StatusOr<DatabaseIdentity> CheckFitness(const PGresult* checked) {
         "synchronous_commit is off for this role or database: a crash would lose answers already "
         "given");
   }
+  if (!is_own_session) return absl::DataLossError(kSharedSession);
   return identity;
 }
 
@@ -116,6 +124,7 @@ Connection::Connection(const ConnectionOptions& options, PgConnection connection
     : options_(options),
       connection_(std::move(connection)),
       node_(std::move(node)),
+      mark_(RandomUuidText()),
       circuit_(circuit) {
   PQsetNoticeReceiver(connection_.get(), &Connection::OnNotice, this);
   // PQerrorMessage then holds no text of the server: a DETAIL quotes whole rows.
@@ -180,12 +189,12 @@ std::optional<PipelineFailure> Connection::SetUp() {
   const absl::Duration all = options_.statement_timeout + options_.commit_timeout;
   const std::string lock_timeout = Millis(options_.lock_timeout);
   const std::string timeout = Millis(all);
-  const char* settings[] = {lock_timeout.c_str(), timeout.c_str(), timeout.c_str()};
+  const char* settings[] = {lock_timeout.c_str(), timeout.c_str(), timeout.c_str(), mark_.c_str()};
   const auto send = [this](Query query) {
     return PQsendQueryParams(connection_.get(), QueryText(query), 0, nullptr, nullptr, nullptr,
                              nullptr, 1) == 1;
   };
-  if (PQsendQueryParams(connection_.get(), QueryText(Query::kSession), 3, nullptr, settings,
+  if (PQsendQueryParams(connection_.get(), QueryText(Query::kSession), 4, nullptr, settings,
                         nullptr, nullptr, 1) != 1 ||
       !send(is_replicated ? Query::kDurability : Query::kKeepCommit) || !send(Query::kCheck)) {
     return Lost("sending the session's settings");
@@ -198,7 +207,7 @@ std::optional<PipelineFailure> Connection::SetUp() {
     checked.failure->unfit = checked.failure->message;
   }
   if (checked.failure.has_value()) return std::move(checked.failure);
-  const absl::StatusOr<DatabaseIdentity> fit = CheckFitness(checked.results[2].get());
+  const absl::StatusOr<DatabaseIdentity> fit = CheckFitness(checked.results[2].get(), mark_);
   PipelineFailure unfit = {Effect::kRejected, ErrorKind::kUnavailable,
                            std::string(fit.status().message())};
   if (absl::IsFailedPrecondition(fit.status())) {
@@ -226,7 +235,11 @@ std::optional<PipelineFailure> Connection::SetUp() {
               std::all_of(std::begin(kPreparedForStandby), std::end(kPreparedForStandby), prepare);
   }
   if (!is_sent) return Lost("sending statements to prepare");
-  return Finish(prepared).failure;
+  std::optional<PipelineFailure> failure = Finish(prepared).failure;
+  if (failure.has_value() && failure->kind == ErrorKind::kSharedSession) {
+    failure->unfit = kSharedSession;
+  }
+  return failure;
 }
 
 bool Connection::IsClosedByServer() {

@@ -66,9 +66,9 @@ struct PipelineFailure {
   bool opens_circuit = false;
   // The commit was given up: a process of the server may wait for the standby until it is back.
   bool leaves_commit = false;
-  // With kSchema, and with kUnavailable when commits would be answered before they are safe: what
-  // is wrong with the database, for its operator. Names versions and settings alone, no host, no
-  // SQL.
+  // With kSchema, and with kUnavailable when commits would be answered before they are safe or the
+  // session is shared: what is wrong with the database, for its operator. Names versions and
+  // settings alone, no host, no SQL.
   std::string unfit;
 };
 
@@ -80,8 +80,9 @@ struct PipelineOutcome {
 
 // What check.sql found: the database's identity when it is fit to serve. kFailedPrecondition when
 // its schema's version is not in this server's range; the message names both. kUnavailable when the
-// node is read-only, kDataLoss when it answers commits before they are on disk.
-absl::StatusOr<DatabaseIdentity> CheckFitness(const PGresult* checked);
+// node is read-only, kDataLoss when it answers commits before they are on disk, or when the session
+// is not the one that was given `mark` as it was set up.
+absl::StatusOr<DatabaseIdentity> CheckFitness(const PGresult* checked, absl::string_view mark);
 
 // The server answers COMMIT of a failed transaction by the command tag ROLLBACK, without an error.
 bool WasRolledBack(const PGresult* commit);
@@ -120,6 +121,8 @@ class Connection {
   // As it was when the connection was set up.
   const DatabaseIdentity& identity() const { return identity_; }
   const Node& node() const { return node_; }
+  // What the session was given as it was set up, and no other one has.
+  absl::string_view mark() const { return mark_; }
   // How old the server's configuration was when it was last looked at. REQUIRES: kReplicated.
   absl::Duration config_age() const { return settings_.now - settings_.loaded_at; }
 
@@ -177,6 +180,7 @@ class Connection {
   const ConnectionOptions options_;
   const PgConnection connection_;
   const Node node_;
+  const std::string mark_;
   DatabaseIdentity identity_;
   const Circuit* const circuit_;
   Reading reading_;

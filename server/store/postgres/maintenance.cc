@@ -250,7 +250,8 @@ absl::Status CheckDatabase(Session& session) {
     if (!failure.unfit.empty()) return MakeFault(Fault::kNotDurable, failure.unfit);
     return AsFault(failure, Query::kCheck);
   }
-  const absl::Status fits = CheckFitness(outcome.results.back().get()).status();
+  const absl::Status fits =
+      CheckFitness(outcome.results.back().get(), session.connection().mark()).status();
   if (fits.ok()) return fits;
   const Fault fault = absl::IsFailedPrecondition(fits) ? Fault::kSchemaIncompatible
                       : absl::IsDataLoss(fits)         ? Fault::kNotDurable

@@ -27,13 +27,14 @@ constexpr Rule kRules[] = {
     {"42883", ErrorKind::kSchema},       // undefined function or operator
     {"42704", ErrorKind::kSchema},       // undefined object
     {"42804", ErrorKind::kSchema},       // a column has another type
-    {"42501", ErrorKind::kUnavailable},  // no privilege: an operator's mistake, not an item's
-    {"53", ErrorKind::kUnavailable},     // disk full, out of memory, too many connections
-    {"55P03", ErrorKind::kLockTimeout},  // lock_timeout
-    {"57014", ErrorKind::kRunAgain},     // cancelled by an operator, or by statement_timeout
-    {"57", ErrorKind::kUnavailable},     // shutdown, crash of another backend, starting up
-    {"58", ErrorKind::kUnavailable},     // I/O error
-    {"F0", ErrorKind::kUnavailable},     // the server's configuration file is broken
+    {"42P05", ErrorKind::kSharedSession},  // the prepared statement exists
+    {"42501", ErrorKind::kUnavailable},    // no privilege: an operator's mistake, not an item's
+    {"53", ErrorKind::kUnavailable},       // disk full, out of memory, too many connections
+    {"55P03", ErrorKind::kLockTimeout},    // lock_timeout
+    {"57014", ErrorKind::kRunAgain},       // cancelled by an operator, or by statement_timeout
+    {"57", ErrorKind::kUnavailable},       // shutdown, crash of another backend, starting up
+    {"58", ErrorKind::kUnavailable},       // I/O error
+    {"F0", ErrorKind::kUnavailable},       // the server's configuration file is broken
     // Left to the default on purpose: 22 and 23 (data, constraints), 44, 54 (an index row too
     // large), P0 (raised by a trigger), XX (one row's TOAST may be broken, its mates' is not).
 };

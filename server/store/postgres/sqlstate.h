@@ -19,6 +19,8 @@ enum class ErrorKind {
   kPrepareAgain,
   // Tables, columns or functions are missing: the schema is not this server's.
   kSchema,
+  // Another client's statements are in the session: a pooler shares it among several.
+  kSharedSession,
   // The node is full, going away, read-only: nothing was done; go on with a new connection.
   kUnavailable,
   // The state itself says that the result is not known; also the kind of a connection that ended.
