@@ -20,6 +20,8 @@ type caller struct {
 	errors   *errorTexts
 	// How long a call may take. 0: callTimeout.
 	timeout time.Duration
+	// A call that a busy machine did not let through is sent again: for scenarios that know what the answer must be.
+	isPatient bool
 }
 
 // within is the same caller with another patience.
@@ -56,8 +58,29 @@ func neverLeft(s *status.Status) bool {
 	return s.Code() == codes.Unavailable && strings.Contains(s.Message(), "Error while dialing")
 }
 
-// do records a call around send. What it returns is nil when the call was never sent.
+// do sends a call and records it. What it returns is nil when the call was never sent.
 func (c *caller) do(ctx context.Context, to *target, op *history.Op, send func(context.Context) (history.Answer, error)) *history.Op {
+	const most = 4
+	for try := 1; ; try++ {
+		sent := *op
+		told := c.once(ctx, to, &sent, send)
+		if !c.isPatient || try == most || !saysNothing(told) {
+			return told
+		}
+		_ = sleep(ctx, 100*time.Millisecond)
+	}
+}
+
+// saysNothing tells whether a call did not come to be judged, or its answer was lost.
+func saysNothing(told *history.Op) bool {
+	if told == nil || told.Reason == "STORE_UNAVAILABLE" || told.Reason == "COMMIT_UNKNOWN" {
+		return true
+	}
+	return told.Class == history.Unknown && told.Reason == ""
+}
+
+// once records one call around send.
+func (c *caller) once(ctx context.Context, to *target, op *history.Op, send func(context.Context) (history.Answer, error)) *history.Op {
 	timeout := c.timeout
 	if timeout == 0 {
 		timeout = callTimeout

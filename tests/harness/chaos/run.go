@@ -60,6 +60,8 @@ type run struct {
 	// For the goroutine of the scenario.
 	rng  *rand.Rand
 	load *load
+	// For calls of the scenario's own.
+	caller *caller
 
 	mu       sync.Mutex
 	problems []string
@@ -76,7 +78,7 @@ type Result struct {
 	Problems   []string
 	Operations int
 	Took       time.Duration
-	// From the start of the first fault to the last violation's first call: what --planted tells.
+	// From the start of the first fault to the first violation: what --planted tells.
 	Caught time.Duration
 }
 
@@ -91,6 +93,7 @@ func newRun(s Scenario, options Options, w *World) *run {
 		counts: make(map[string]int),
 	}
 	r.load = newLoad(r.recorder, w.straightTargets(), s.Name, r.rng.Uint64())
+	r.caller = &caller{recorder: r.recorder, errors: r.load.caller.errors, isPatient: true}
 	return r
 }
 
@@ -136,13 +139,18 @@ func (r *run) note(format string, args ...any) {
 
 // fault notes a fault, to be ended by the returned function.
 func (r *run) fault(name string) func() {
+	r.count(name)
+	return r.recorder.Fault(name)
+}
+
+// count counts a fault that happened.
+func (r *run) count(name string) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.counts[name] == 0 {
 		r.injected = append(r.injected, name)
 	}
 	r.counts[name]++
-	r.mu.Unlock()
-	return r.recorder.Fault(name)
 }
 
 // until calls step again and again while the scenario's time lasts.
@@ -217,12 +225,16 @@ func execute(ctx context.Context, s Scenario, options Options, w *World) Result 
 	return result
 }
 
-// caughtAfter is the time between the first fault and the first call that a violation names.
+// caughtAfter is the time between the first fault and the first violation, which is there when the last of its calls is.
 func caughtAfter(h *history.History, violations []checker.Violation) time.Duration {
 	first := history.Never
 	for _, violation := range violations {
+		last := int64(0)
 		for _, op := range violation.Ops {
-			first = min(first, op.Start)
+			last = max(last, op.Start)
+		}
+		if len(violation.Ops) > 0 {
+			first = min(first, last)
 		}
 	}
 	if len(h.Faults) == 0 || first == history.Never {

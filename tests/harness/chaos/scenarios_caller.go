@@ -39,7 +39,7 @@ func (r *run) queueCompletes(ctx context.Context, m *member, count int, leave fu
 	for i := range plans {
 		plans[i] = r.plan(fmt.Sprintf("%s-%d", m.name, i), time.Hour, longestLease)
 		attempts[i] = r.attempt()
-		r.expect(r.load.caller.begin(ctx, m.straight, plans[i].op(attempts[i])), "started")
+		r.expect(r.caller.begin(ctx, m.straight, plans[i].op(attempts[i])), "started")
 	}
 	const metric, label = "grpc_server_started_total", `grpc_method="Complete"`
 	before, err := m.metric(ctx, metric, label)
@@ -53,7 +53,7 @@ func (r *run) queueCompletes(ctx context.Context, m *member, count int, leave fu
 	var group sync.WaitGroup
 	for i := range plans {
 		group.Go(func() {
-			patient := r.load.caller.within(20 * time.Second)
+			patient := r.caller.within(20 * time.Second)
 			told[i] = patient.complete(leaving, m.straight, plans[i].op(attempts[i]), "done")
 		})
 	}
@@ -86,7 +86,7 @@ func (r *run) lookUpAll(ctx context.Context, told []*history.Op, want string) {
 			r.problem("a Complete was not sent")
 			continue
 		}
-		found := r.load.caller.lookup(ctx, r.at(i+1), history.Op{Merchant: op.Merchant, Key: op.Key})
+		found := r.caller.lookup(ctx, r.at(i+1), history.Op{Merchant: op.Merchant, Key: op.Key})
 		if found == nil || found.Answer.State != want {
 			r.problem("%s is not %s", op.Key, want)
 		}
@@ -173,7 +173,7 @@ func completeOverRate(ctx context.Context, r *run) error {
 	defer end()
 	for i := range 60 {
 		k := r.plan(fmt.Sprint(i), time.Hour, longestLease)
-		told := r.load.caller.begin(ctx, r.at(0), k.op(r.attempt()))
+		told := r.caller.begin(ctx, r.at(0), k.op(r.attempt()))
 		switch {
 		case told != nil && told.Answer.Result == history.Started:
 			owned = append(owned, told)
@@ -187,7 +187,7 @@ func completeOverRate(ctx context.Context, r *run) error {
 		r.problem("%d were limited, %d started", limited, len(owned))
 	}
 	for _, op := range owned {
-		r.expect(r.load.caller.complete(ctx, r.at(0), history.Op{Merchant: op.Merchant, Key: op.Key, Attempt: op.Attempt}, "done"),
+		r.expect(r.caller.complete(ctx, r.at(0), history.Op{Merchant: op.Merchant, Key: op.Key, Attempt: op.Attempt}, "done"),
 			"recorded")
 	}
 	return nil
@@ -202,7 +202,7 @@ func giveUp(ctx context.Context, r *run) error {
 		m := r.world.members[i%len(r.world.members)]
 		k := r.plan(fmt.Sprint(i), time.Hour, longestLease)
 		attempt := r.attempt()
-		impatient := r.load.caller.within(time.Duration(1+r.rng.IntN(3000)) * time.Microsecond)
+		impatient := r.caller.within(time.Duration(1+r.rng.IntN(3000)) * time.Microsecond)
 		to := m.straight
 		var end func()
 		switch i % 3 {
@@ -221,10 +221,10 @@ func giveUp(ctx context.Context, r *run) error {
 		}
 		impatient.begin(ctx, to, k.op(attempt))
 		end()
-		r.load.caller.lookup(ctx, r.at(i+1), k.op(""))
+		r.caller.lookup(ctx, r.at(i+1), k.op(""))
 		r.expect(r.startedBy(ctx, k, attempt, 4*time.Second), "started")
-		r.expect(r.load.caller.complete(ctx, r.at(i), k.op(attempt), "done"), "recorded")
-		r.expect(r.load.caller.begin(ctx, r.at(i+1), k.op(r.attempt())), "replay")
+		r.expect(r.caller.complete(ctx, r.at(i), k.op(attempt), "done"), "recorded")
+		r.expect(r.caller.begin(ctx, r.at(i+1), k.op(r.attempt())), "replay")
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func (r *run) poisonOne(ctx context.Context, size, position int) {
 		}
 		k := r.plan(name, time.Hour, longestLease)
 		op := k.op(r.attempt())
-		group.Go(func() { told[i] = r.load.caller.begin(ctx, m.straight, op) })
+		group.Go(func() { told[i] = r.caller.begin(ctx, m.straight, op) })
 	}
 	if err := sleep(ctx, 30*time.Millisecond); err != nil {
 		r.problem("%v", err)

@@ -77,7 +77,7 @@ func (r *run) storm(ctx context.Context, k *keyPlan, count int, wait time.Durati
 		op.Client, op.Wait = i, int64(wait)
 		group.Go(func() {
 			<-ready
-			told[i] = r.load.caller.begin(ctx, r.at(i), op)
+			told[i] = r.caller.begin(ctx, r.at(i), op)
 		})
 	}
 	close(ready)
@@ -145,7 +145,7 @@ func stormOfBegins(ctx context.Context, r *run) error {
 		if owner == nil {
 			continue
 		}
-		r.expect(r.load.caller.complete(ctx, r.at(i), k.op(owner.Attempt), "done"), "recorded")
+		r.expect(r.caller.complete(ctx, r.at(i), k.op(owner.Attempt), "done"), "recorded")
 		if got := countTold(r.storm(ctx, k, 50, 0), "replay"); got != 50 {
 			r.problem("%d of 50 were told the outcome", got)
 		}
@@ -159,13 +159,13 @@ func (r *run) othersGetNothing(ctx context.Context, k *keyPlan) {
 	for i := range r.load.targets {
 		other := k.op(r.attempt())
 		other.Request = otherRequest(other.Request)
-		r.expect(r.load.caller.begin(ctx, r.at(i), other), "KEY_REUSED")
+		r.expect(r.caller.begin(ctx, r.at(i), other), "KEY_REUSED")
 	}
 	foreign := k.op(r.attempt())
 	foreign.Merchant = "bolt"
-	r.expect(r.load.caller.begin(ctx, r.at(0), foreign), "started")
+	r.expect(r.caller.begin(ctx, r.at(0), foreign), "started")
 	foreign.Attempt = r.attempt()
-	r.expect(r.load.caller.begin(ctx, r.at(1), foreign), "in_progress")
+	r.expect(r.caller.begin(ctx, r.at(1), foreign), "in_progress")
 }
 
 // retriedByGRPC has grpc-go's own retries send the same bytes again, after the first answer was lost behind the server.
@@ -188,11 +188,11 @@ func retriedByGRPC(ctx context.Context, r *run) error {
 			for _, method := range []string{"Begin", "Complete"} {
 				m.proxy.Add(method, grpcproxy.Fault{Kind: grpcproxy.LoseAnswer, Code: codes.Unavailable, Times: 1 + j%2})
 			}
-			began := r.load.caller.begin(ctx, retrying, k.op(r.attempt()))
+			began := r.caller.begin(ctx, retrying, k.op(r.attempt()))
 			r.expect(began, "started")
 			if began != nil {
-				r.expect(r.load.caller.complete(ctx, retrying, k.op(began.Attempt), "done"), "recorded")
-				r.expect(r.load.caller.begin(ctx, retrying, k.op(r.attempt())), "replay")
+				r.expect(r.caller.complete(ctx, retrying, k.op(began.Attempt), "done"), "recorded")
+				r.expect(r.caller.begin(ctx, retrying, k.op(r.attempt())), "replay")
 				if !began.Answer.Repeated || began.Answer.Number != 1 {
 					r.problem("a Begin that was sent twice was told attempt %d, repeated %t", began.Answer.Number, began.Answer.Repeated)
 				}
@@ -214,7 +214,7 @@ func (r *run) startedBy(ctx context.Context, k *keyPlan, attempt string, within 
 	defer cancel()
 	var told *history.Op
 	for i := 0; ctx.Err() == nil; i++ {
-		told = r.load.caller.begin(ctx, r.at(i), k.op(attempt))
+		told = r.caller.begin(ctx, r.at(i), k.op(attempt))
 		if told != nil && told.Answer.Result != history.InProgress {
 			return told
 		}
@@ -233,22 +233,22 @@ func pausedOwners(ctx context.Context, r *run) error {
 		hasSuccessor := i%2 == 0
 		group.Go(func() {
 			owner := r.attempt()
-			r.expect(r.load.caller.begin(ctx, r.at(i), k.op(owner)), "started")
+			r.expect(r.caller.begin(ctx, r.at(i), k.op(owner)), "started")
 			end := r.fault("an owner sleeps past its lease")
 			_ = sleep(ctx, overAfter(shortLease))
 			end()
 			if !hasSuccessor {
-				r.expect(r.load.caller.complete(ctx, r.at(i+1), k.op(owner), "late"), "recorded")
-				r.expect(r.load.caller.begin(ctx, r.at(i+2), k.op(r.attempt())), "replay")
+				r.expect(r.caller.complete(ctx, r.at(i+1), k.op(owner), "late"), "recorded")
+				r.expect(r.caller.begin(ctx, r.at(i+2), k.op(r.attempt())), "replay")
 				return
 			}
 			successor := r.attempt()
 			r.expect(r.startedBy(ctx, k, successor, 8*time.Second), "started")
-			r.expect(r.load.caller.renew(ctx, r.at(i), k.op(owner)), "LEASE_LOST")
-			r.expect(r.load.caller.begin(ctx, r.at(i), k.op(owner)), "LEASE_LOST")
-			r.expect(r.load.caller.complete(ctx, r.at(i+1), k.op(owner), "late"), "LEASE_LOST")
-			r.expect(r.load.caller.complete(ctx, r.at(i), k.op(successor), "done"), "recorded")
-			r.expect(r.load.caller.begin(ctx, r.at(i+2), k.op(r.attempt())), "replay")
+			r.expect(r.caller.renew(ctx, r.at(i), k.op(owner)), "LEASE_LOST")
+			r.expect(r.caller.begin(ctx, r.at(i), k.op(owner)), "LEASE_LOST")
+			r.expect(r.caller.complete(ctx, r.at(i+1), k.op(owner), "late"), "LEASE_LOST")
+			r.expect(r.caller.complete(ctx, r.at(i), k.op(successor), "done"), "recorded")
+			r.expect(r.caller.begin(ctx, r.at(i+2), k.op(r.attempt())), "replay")
 		})
 	}
 	group.Wait()
@@ -270,11 +270,11 @@ func stormsAfterFail(ctx context.Context, r *run) error {
 			k := r.plan(fmt.Sprintf("fail-%d-%d", i, j), time.Hour, longestLease)
 			k.hold = c.hold
 			owner := r.attempt()
-			r.expect(r.load.caller.begin(ctx, r.at(j), k.op(owner)), "started")
-			r.expect(r.load.caller.fail(ctx, r.at(j), k.op(owner), c.how, "no"), "recorded")
+			r.expect(r.caller.begin(ctx, r.at(j), k.op(owner)), "started")
+			r.expect(r.caller.fail(ctx, r.at(j), k.op(owner), c.how, "no"), "recorded")
 			if !c.hold {
 				// A late duplicate of the Begin must not start the work again.
-				r.expect(r.load.caller.begin(ctx, r.at(j+1), k.op(owner)), "LEASE_LOST")
+				r.expect(r.caller.begin(ctx, r.at(j+1), k.op(owner)), "LEASE_LOST")
 			}
 			end := r.fault(fmt.Sprintf("Fail %s, then 50 Begins at once", c.how))
 			told := r.storm(ctx, k, 50, time.Duration(j)*20*time.Millisecond)
@@ -286,10 +286,10 @@ func stormsAfterFail(ctx context.Context, r *run) error {
 				r.problem("%d of 50 were told that the record needs resolution", countTold(told, "NEEDS_RESOLUTION"))
 			}
 			if next := firstTold(told, history.Started); next != nil {
-				r.expect(r.load.caller.complete(ctx, r.at(j), k.op(owner), "late"), "LEASE_LOST")
-				r.expect(r.load.caller.complete(ctx, r.at(j), k.op(next.Attempt), "done"), "recorded")
+				r.expect(r.caller.complete(ctx, r.at(j), k.op(owner), "late"), "LEASE_LOST")
+				r.expect(r.caller.complete(ctx, r.at(j), k.op(next.Attempt), "done"), "recorded")
 			} else {
-				r.expect(r.load.caller.complete(ctx, r.at(j), k.op(owner), "late"), "recorded")
+				r.expect(r.caller.complete(ctx, r.at(j), k.op(owner), "late"), "recorded")
 			}
 			if got := countTold(r.storm(ctx, k, 10, 0), "replay"); got != 10 {
 				r.problem("%d of 10 were told the outcome", got)
@@ -309,22 +309,22 @@ func heldKeys(ctx context.Context, r *run) error {
 		k.hold = true
 		group.Go(func() {
 			owner := r.attempt()
-			r.expect(r.load.caller.begin(ctx, r.at(i), k.op(owner)), "started")
+			r.expect(r.caller.begin(ctx, r.at(i), k.op(owner)), "started")
 			end := r.fault("an owner on HOLD sleeps past its lease")
 			_ = sleep(ctx, overAfter(shortLease))
 			end()
 			// A jump of the clock may prolong the lease; then others are told in progress for a while.
 			for range 100 {
-				told := r.load.caller.begin(ctx, r.at(i+1), k.op(r.attempt()))
+				told := r.caller.begin(ctx, r.at(i+1), k.op(r.attempt()))
 				if told == nil || told.Answer.Result != history.InProgress {
 					r.expect(told, "NEEDS_RESOLUTION")
 					break
 				}
 				_ = sleep(ctx, 50*time.Millisecond)
 			}
-			r.expect(r.load.caller.begin(ctx, r.at(i+2), k.op(owner)), "NEEDS_RESOLUTION")
-			r.expect(r.load.caller.complete(ctx, r.at(i), k.op(owner), "late"), "recorded")
-			r.expect(r.load.caller.begin(ctx, r.at(i+1), k.op(r.attempt())), "replay")
+			r.expect(r.caller.begin(ctx, r.at(i+2), k.op(owner)), "NEEDS_RESOLUTION")
+			r.expect(r.caller.complete(ctx, r.at(i), k.op(owner), "late"), "recorded")
+			r.expect(r.caller.begin(ctx, r.at(i+1), k.op(r.attempt())), "replay")
 		})
 	}
 	group.Wait()

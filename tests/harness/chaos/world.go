@@ -67,7 +67,7 @@ func (p Profile) arguments() []string {
 	return append([]string{
 		"--insecure", "--durability=" + durability, "--drain-delay=0", "--unsafe-test-bounds", "--lease-min-duration=100ms",
 		"--ttl-min=1s", "--skew-margin=" + skewMargin.String(), "--replay-window=" + replayWindow.String(), "--sweep-interval=1s",
-		"--sweep-grace=0", "--purge-interval=1s", "--store-connect-timeout=500ms",
+		"--sweep-grace=0", "--purge-interval=1s", "--store-connect-timeout=1s",
 		"--store-statement-timeout=" + storeTimeout.String(), "--store-commit-timeout=" + storeTimeout.String(),
 	}, p.More...)
 }
