@@ -35,3 +35,9 @@ chaos_test() {
   "${without_aslr[@]}" build/scenario-host/chaos --idempotencyd="$(realpath "$server")" --cut --parallel 2 \
     --max-memory-mib 0 --keep build/chaos-failed
 }
+
+# Three of the planted faults, others with each seed. A fault that is found has passed.
+chaos_planted_test() {
+  "${without_aslr[@]}" build/scenario-host/chaos --max-memory-mib 0 --planted rotate \
+    --idempotencyd="$root/build/dev/tests/planted/idempotencyd_planted"
+}

@@ -215,6 +215,9 @@ func (c *checking) repeatIsTheSame() {
 		for _, name := range attempts(found) {
 			first := earliestEnd(found[name])
 			for _, op := range ops {
+				if isToldOfItself(op, name, first.Attempt) {
+					c.report("I8", key, []*history.Op{op, first}, "a Begin was told that its own attempt is in progress")
+				}
 				if op.RPC != history.Begin || op.Attempt != first.Attempt || op.Start <= first.End || op == first {
 					continue
 				}
@@ -226,6 +229,12 @@ func (c *checking) repeatIsTheSame() {
 			}
 		}
 	})
+}
+
+// isToldOfItself: in progress is what another attempt holds, whichever of the two calls came first.
+func isToldOfItself(op *history.Op, name attemptOf, attempt string) bool {
+	return op.RPC == history.Begin && op.Class == history.OK && op.Answer.Result == history.InProgress &&
+		op.Attempt == attempt && op.Answer.Record == name.record && op.Answer.Number == name.number
 }
 
 func (c *checking) isGoodRepeat(first, op *history.Op) bool {

@@ -117,6 +117,11 @@ var badHistories = map[string]map[string]func(s *script){
 			s.started("k", "a", 0, 10, 1, 100)
 			s.inProgress("k", "a", 20, 30, 1)
 		},
+		"in progress because of itself, before it is told that it was started": func(s *script) {
+			s.inProgress("k", "a", 0, 10, 1)
+			s.started("k", "a", 20, 30, 1, 100).Answer.Repeated = true
+			lost(s.begin("k", "b", 0, 0))
+		},
 		"a late duplicate restarts the work": func(s *script) {
 			s.started("k", "a", 0, 10, 1, 100)
 			s.failed("k", "a", 20, 30, history.NotApplied, "released/a")
