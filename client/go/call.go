@@ -20,8 +20,8 @@ const (
 	// callers.
 	longestBackoff = 5 * time.Second
 	longestAsked   = time.Minute
-	// With less than that left no further try begins: it would mostly say that the
-	// time is over, and hide what the service said before.
+	// With less than that left no further try begins, and the first one gets as much:
+	// it would mostly say that the time is over, and hide what is to be known.
 	shortestTry = 100 * time.Millisecond
 
 	notConnected = "no connection to the service was made in time"
@@ -128,7 +128,8 @@ func (c *Client) tryOnce(ctx context.Context, k *call) *callFailure {
 	if k.before != nil {
 		extra = k.before()
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(c.options.RPCTimeout+extra, c.now.until(k.giveUpAt)))
+	timeout := min(c.options.RPCTimeout+extra, max(c.now.until(k.giveUpAt), shortestTry))
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	wasDown := k.conn.GetState() == connectivity.TransientFailure
 	failure, sent := c.try(ctx, k.conn, k.rpc, k.request, k.response, k.whole)
