@@ -29,8 +29,6 @@ final class CallFailure {
   private static final Metadata.Key<String> PUSHBACK =
       Metadata.Key.of("grpc-retry-pushback-ms", Metadata.ASCII_STRING_MARSHALLER);
   private static final Set<String> BODY_FIELDS = Set.of("outcome.body", "failure.outcome.body");
-  private static final Set<String> WITHOUT_EFFECT =
-      Set.of("STORE_UNAVAILABLE", "OVERLOADED", "DRAINING");
 
   private final Status.Code code;
   private final String message;
@@ -122,7 +120,7 @@ final class CallFailure {
 
   /** Refused in a way that lets the work run unprotected, where that is typed out. */
   boolean saysNothingWasDone() {
-    return code == Status.Code.UNAVAILABLE && WITHOUT_EFFECT.contains(reason);
+    return code == Status.Code.UNAVAILABLE && UnprotectedRun.isWithoutEffect(reason);
   }
 
   /** As a broken connection looks: a status of gRPC's own, not of the service. */

@@ -110,7 +110,7 @@ final class Session {
     if (response == null) {
       // Before the work, so that a crash in it does not hide that it ran.
       run.core().tellUnprotected(run.key(), Objects.requireNonNull(unprotectedBecause));
-      attempt = Attempt.builder("").attemptNumber(0).fencingToken(0).unprotected(true);
+      attempt = UnprotectedRun.attempt();
     } else {
       Started started = response.getStarted();
       attempt =
@@ -133,9 +133,7 @@ final class Session {
     keeper.end();
     CompletableFuture<Ending> ending;
     if (response == null) {
-      RunResult result =
-          new RunResult.Unprotected(
-              work.work(), work.thrown(), Objects.requireNonNull(unprotectedBecause));
+      RunResult result = UnprotectedRun.result(work, Objects.requireNonNull(unprotectedBecause));
       ending = CompletableFuture.completedFuture(Ending.of(result));
     } else {
       ending = record(work, response);

@@ -7,6 +7,7 @@ import idempotency.client.IdempotencyException;
 import idempotency.client.IdempotencyRecord;
 import idempotency.client.Key;
 import idempotency.client.OnLeaseExpiry;
+import idempotency.client.OnUnavailable;
 import idempotency.client.RecordNotFoundException;
 import idempotency.client.Request;
 import idempotency.client.RunOptions;
@@ -16,6 +17,7 @@ import idempotency.client.StopReason;
 import idempotency.client.StopSignal;
 import idempotency.client.Work;
 import idempotency.client.internal.Arguments;
+import idempotency.client.internal.UnprotectedRun;
 import idempotency.client.internal.WorkEnd;
 import java.util.HashMap;
 import java.util.Map;
@@ -41,12 +43,17 @@ public final class FakeRunner implements Runner {
   private final Map<String, FakeRecord> records = new HashMap<>();
   private @Nullable IdempotencyException nextStartError;
   private boolean losesNextRecord;
+  private long unprotectedRuns;
   private long lastNumber;
 
   /** A runner that knows of no key. */
   public FakeRunner() {}
 
-  /** The next call ends with this error before its work runs, as if the service were away, say. */
+  /**
+   * The next call ends with this error before its work runs, as if the service were away, say. If
+   * it looks like that (UNAVAILABLE, without a reason or with one that says nothing was done) and
+   * the call says {@link OnUnavailable#RUN_UNPROTECTED}, the work runs unprotected.
+   */
   public synchronized void failNextStart(IdempotencyException error) {
     nextStartError = Objects.requireNonNull(error, "error");
   }
@@ -70,6 +77,11 @@ public final class FakeRunner implements Runner {
     if (record.answerWithoutWork() != null) throw new IllegalStateException("not to be done");
     record.start(onLeaseExpiry, ++lastNumber);
     record.isRunning = false;
+  }
+
+  /** How often work ran unprotected. */
+  public synchronized long unprotectedRuns() {
+    return unprotectedRuns;
   }
 
   @Override
@@ -158,6 +170,7 @@ public final class FakeRunner implements Runner {
       StopSignal stop) {
     Arguments.check(key, request, onLeaseExpiry, fn, options);
     FakeRecord record;
+    IdempotencyException unprotectedBecause = null;
     Attempt attempt;
     synchronized (this) {
       if (Thread.currentThread().isInterrupted() || stop.isRequested()) {
@@ -165,15 +178,26 @@ public final class FakeRunner implements Runner {
       }
       IdempotencyException failure = nextStartError;
       nextStartError = null;
-      if (failure != null) throw failure;
-      record = recordOf(key, request, options);
-      awaitEnd(record, options);
-      RunResult answer = record.answerWithoutWork();
-      if (answer != null) return answer;
-      attempt = record.start(onLeaseExpiry, ++lastNumber).stop(stop).build();
+      if (failure != null) {
+        boolean runs = options.onUnavailable() == OnUnavailable.RUN_UNPROTECTED;
+        if (!runs || !UnprotectedRun.mayFollow(failure)) throw failure;
+        unprotectedRuns++;
+        unprotectedBecause = failure;
+        record = null;
+        attempt = UnprotectedRun.attempt().stop(stop).build();
+      } else {
+        record = recordOf(key, request, options);
+        awaitEnd(record, options);
+        RunResult answer = record.answerWithoutWork();
+        if (answer != null) return answer;
+        attempt = record.start(onLeaseExpiry, ++lastNumber).stop(stop).build();
+      }
     }
     WorkEnd work = work(Objects.requireNonNull(fn), attempt, options);
-    RunResult result = end(record, work);
+    RunResult result =
+        unprotectedBecause != null
+            ? UnprotectedRun.result(work, unprotectedBecause)
+            : end(Objects.requireNonNull(record), work);
     if (work.thrown() instanceof Error crash) throw crash;
     return result;
   }

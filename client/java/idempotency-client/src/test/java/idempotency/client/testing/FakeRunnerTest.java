@@ -20,6 +20,7 @@ import idempotency.client.Key;
 import idempotency.client.KeyReusedException;
 import idempotency.client.NeedsResolutionException;
 import idempotency.client.OnLeaseExpiry;
+import idempotency.client.OnUnavailable;
 import idempotency.client.Outcome;
 import idempotency.client.OutcomeNotRecordedException;
 import idempotency.client.RecordNotFoundException;
@@ -176,6 +177,26 @@ final class FakeRunnerTest {
     assertSame(away, assertThrows(UnavailableException.class, () -> run(NEVER)));
     assertThrows(RecordNotFoundException.class, () -> runner.lookup(KEY, false));
     assertInstanceOf(RunResult.Completed.class, run(PAY));
+  }
+
+  @Test
+  void awayRunsUnprotectedWhereThatIsTypedOut() {
+    RunOptions options = RunOptions.builder().onUnavailable(OnUnavailable.RUN_UNPROTECTED).build();
+    IdempotencyException away = IdempotencyException.builder(ErrorKind.UNAVAILABLE).build();
+    runner.failNextStart(away);
+    var result =
+        assertInstanceOf(
+            RunResult.Unprotected.class,
+            runner.runOnce(KEY, REQUEST, OnLeaseExpiry.TAKE_OVER, paying(), options));
+    assertSame(away, result.error());
+    assertTrue(seen.get().unprotected());
+    assertEquals(1, runner.unprotectedRuns());
+    assertThrows(RecordNotFoundException.class, () -> runner.lookup(KEY, false));
+    runner.failNextStart(
+        IdempotencyException.builder(ErrorKind.UNAVAILABLE).reason("COMMIT_UNKNOWN").build());
+    assertThrows(
+        UnavailableException.class,
+        () -> runner.runOnce(KEY, REQUEST, OnLeaseExpiry.TAKE_OVER, NEVER, options));
   }
 
   @Test
