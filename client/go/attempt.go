@@ -83,7 +83,10 @@ const (
 
 // StopError is the cause (context.Cause) of the end of fn's context, unless it
 // ended with the caller's.
-type StopError struct{ Reason StopReason }
+type StopError struct {
+	// Reason is what Attempt.StopReason says, too.
+	Reason StopReason
+}
 
 // Error says that the work is asked to stop, and why.
 func (e *StopError) Error() string { return "idempotency: asked to stop: " + string(e.Reason) }

@@ -52,8 +52,8 @@ func (f *FakeRunner) FailNextStart(err *Error) {
 	f.nextStartError = err
 }
 
-// LoseNextRecord: what the next fn comes to is not recorded. ErrOutcomeNotRecorded,
-// and the attempt ends unknown.
+// LoseNextRecord lets what the next fn comes to go unrecorded:
+// ErrOutcomeNotRecorded, and the attempt ends unknown.
 func (f *FakeRunner) LoseNextRecord() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

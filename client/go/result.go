@@ -7,7 +7,7 @@ import "time"
 // it makes no difference who did the work; HTTPAnswer makes an HTTP answer of it.
 type Result interface{ isResult() }
 
-// Completed: this call did the work, and its outcome is recorded.
+// Completed means that this call did the work, and its outcome is recorded.
 type Completed struct {
 	// Outcome is what fn returned.
 	Outcome Outcome
@@ -22,7 +22,7 @@ type Completed struct {
 	FinishTime time.Time
 }
 
-// Replayed: the work was done before and fn did not run; the answer that was
+// Replayed means that the work was done before and fn did not run; the answer that was
 // recorded then, in exactly one of Outcome and Failure.
 type Replayed struct {
 	// Outcome is the recorded outcome; nil if Failure is the answer.
@@ -39,7 +39,7 @@ type Replayed struct {
 	FinishTime time.Time
 }
 
-// InProgress: somebody else is at it, and fn did not run. Over HTTP: 409 with
+// InProgress means that somebody else is at it, and fn did not run. Over HTTP: 409 with
 // Retry-After.
 type InProgress struct {
 	// RetryAfter is how long to wait before asking again: 100 ms to 2 s.
@@ -54,7 +54,7 @@ type InProgress struct {
 	StartTime time.Time
 }
 
-// Failed: this call did the work, it failed, and that is recorded.
+// Failed means that this call did the work, it failed, and that is recorded.
 type Failed struct {
 	// Failure is what is recorded.
 	Failure Failure
@@ -70,7 +70,7 @@ type Failed struct {
 	FinishTime time.Time
 }
 
-// Unprotected: the service was not reached and fn ran without it, because the
+// Unprotected means that the service was not reached and fn ran without it, because the
 // caller had typed that out (WithOnUnavailable). Nothing is recorded: a second
 // call does the work again.
 type Unprotected struct {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -130,6 +131,14 @@ func TestWhatHadAnEffect(t *testing.T) {
 		if got := failureOf(test.err, nil).mayHaveEffect; got != test.want {
 			t.Errorf("%v: got %v", test.err, got)
 		}
+	}
+}
+
+func TestReasonOfAnotherServiceIsNone(t *testing.T) {
+	t.Parallel()
+	foreign := refusal(codes.Unavailable, "", &errdetails.ErrorInfo{Domain: "a.proxy", Reason: "OVERLOADED"})
+	if failure := failureOf(foreign, nil); failure.err.Reason != "" || !failure.mayHaveEffect || failure.refusedForNow() {
+		t.Errorf("got %+v", failure.err)
 	}
 }
 

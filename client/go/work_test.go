@@ -169,14 +169,6 @@ func TestFnIsToldToStop(t *testing.T) {
 		lease   time.Duration
 		option  RunOption
 	}{
-		"by the service": {ctx: t.Context(), reason: StopLeaseLost, lease: 60 * time.Millisecond,
-			onRenew: func(int, *idempotencyv1.RenewRequest) (*idempotencyv1.RenewResponse, error) {
-				return nil, refusal(codes.Aborted, "LEASE_LOST")
-			}},
-		"by a finished record": {ctx: t.Context(), reason: StopLeaseLost, lease: 60 * time.Millisecond,
-			onRenew: func(int, *idempotencyv1.RenewRequest) (*idempotencyv1.RenewResponse, error) {
-				return nil, refusal(codes.FailedPrecondition, "ALREADY_FINISHED")
-			}},
 		"by the lease": {ctx: t.Context(), reason: StopLeaseLost, lease: 60 * time.Millisecond,
 			onRenew: func(int, *idempotencyv1.RenewRequest) (*idempotencyv1.RenewResponse, error) {
 				return nil, refusal(codes.Unavailable, "STORE_UNAVAILABLE")
@@ -200,6 +192,31 @@ func TestFnIsToldToStop(t *testing.T) {
 			result, err := r.runProtected(test.ctx, stopped(t, test.reason, test.cause))
 			wantResult[*Completed](t, result, err)
 		})
+	}
+}
+
+func TestFnIsToldToStopAsSoonAsTheServiceSaysSo(t *testing.T) {
+	t.Parallel()
+	for reason, code := range map[string]codes.Code{"LEASE_LOST": codes.Aborted,
+		"ALREADY_FINISHED": codes.FailedPrecondition, "RECORD_NOT_FOUND": codes.NotFound} {
+		service := &testService{onRenew: func(int, *idempotencyv1.RenewRequest) (*idempotencyv1.RenewResponse, error) {
+			return nil, refusal(code, reason)
+		}}
+		client := startService(t, service, ClientOptions{})
+		jump := jumpingClock(client)
+		result, err := runOnce(t.Context(), client, func(ctx context.Context, attempt *Attempt) (WorkResult, error) {
+			jump(25 * time.Second) // more than a third of the lease
+			defer func() {
+				if attempt.LeaseRemaining() == 0 {
+					t.Errorf("%s: only the end of the lease stopped it", reason)
+				}
+			}()
+			return stopped(t, StopLeaseLost, nil)(ctx, attempt)
+		})
+		wantResult[*Completed](t, result, err)
+		if got := countOf(service, &service.renews); got != 1 {
+			t.Errorf("%s: got %d Renews", reason, got)
+		}
 	}
 }
 
