@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import pytest
 
@@ -11,9 +11,11 @@ from idempotency_client._failure import CallFailure
 from idempotency_client._flow import Call, Flow, Reply, Settle, Sleep, Step
 from idempotency_client._generated import idempotency_service_pb2 as service
 from idempotency_client._plan import Caller, Config, Plan, config_of, plan_of
+from idempotency_client._start import Start
 from idempotency_client.options import ClientOptions, RunOptions
 from idempotency_client.types import Key, OnLeaseExpiry, Payload, Request
 
+AWAY = ["STORE_UNAVAILABLE", "OVERLOADED", "DRAINING"]
 KEY = Key("acme", "order-7")
 REQUEST = Request("POST /payments", Payload(b"{}", "application/json"))
 
@@ -126,3 +128,19 @@ def recorded() -> bytes:
     response = service.CompleteResponse(record_id="r")
     response.finish_time.FromSeconds(1)
     return response.SerializeToString()
+
+
+def begin(
+    clock: Clock,
+    *answers: Any,
+    given: Optional[Plan] = None,
+    caller: Optional[Caller] = None,
+    settings: Optional[Config] = None,
+) -> tuple[Any, Start, Play]:
+    start = Start(given or plan(), settings or config(), caller or patient())
+    play = Play(clock, *answers)
+    return play.drive(start.flow()), start, play
+
+
+def released(start: Start) -> bool:
+    return start.release() is not None

@@ -186,6 +186,33 @@ def test_metadata_of_key_reused_comes_through(service: Service) -> None:
     assert error.value.work is None
 
 
+def test_a_token_that_is_cancelled_in_fn_stops_it(service: Service) -> None:
+    token = client.CancelToken()
+
+    def fn(attempt: client.Attempt) -> WorkResult:
+        token.cancel()
+        assert attempt.stop.is_set()
+        assert attempt.stop_reason() is client.StopReason.CANCELLED
+        return DONE
+
+    with service.client() as runner:
+        assert isinstance(run(runner, fn, cancel=token), client.Completed)
+
+
+def test_an_fn_that_has_ended_is_not_stopped_any_more(service: Service) -> None:
+    token = client.CancelToken()
+    kept: list[client.Attempt] = []
+
+    def fn(attempt: client.Attempt) -> WorkResult:
+        kept.append(attempt)
+        return DONE
+
+    with service.client() as runner:
+        run(runner, fn, cancel=token)
+        token.cancel()
+    assert not kept[0].stop.is_set()
+
+
 def test_many_threads_share_a_client(service: Service) -> None:
     runs: list[int] = []
     with service.client() as runner, futures.ThreadPoolExecutor(16) as threads:

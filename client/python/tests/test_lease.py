@@ -142,6 +142,15 @@ def test_a_renew_that_fails_is_repeated_within_a_second(clock: Clock) -> None:
     assert stops.count == 0
 
 
+def test_backs_off_anew_after_a_renew_that_was_accepted(clock: Clock) -> None:
+    keeper, _ = keeper_of(clock, max_duration=60)
+    failures = [refused(code.UNAVAILABLE)] * 6
+    play = Play(clock, *failures, renewed(60.0), *failures[:1], renewed(60.0), renewed(60.0))
+    play.drive(keeper.renewing(b"r"))
+    # After the first renewal, the eighth sleep is for the next one; then the first pause again.
+    assert play.sleeps[8].until - play.sleeps[7].until <= 0.05
+
+
 def test_a_hanging_renew_leaves_time_for_another(clock: Clock) -> None:
     keeper, _ = keeper_of(clock, lease=3.0, max_duration=2.0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import pytest
 
@@ -15,45 +15,28 @@ from idempotency_client import (
     Internal,
     LeaseLost,
     OnLeaseExpiry,
-    OnUnavailable,
     PermissionDenied,
     Unavailable,
 )
 from idempotency_client import _failure as code
 from idempotency_client._flow import Call, Settle
 from idempotency_client._generated import idempotency_service_pb2 as service
-from idempotency_client._plan import Caller, Config, Plan
-from idempotency_client._start import Granted, Start, Unprotect
+from idempotency_client._plan import Caller
+from idempotency_client._start import Granted, Start
 from playing import (
+    AWAY,
     Clock,
     Play,
+    begin,
     config,
     in_progress,
     patient,
     plan,
     refused,
+    released,
     renewed,
     started,
 )
-
-AWAY = ["STORE_UNAVAILABLE", "OVERLOADED", "DRAINING"]
-UNPROTECTED: dict[str, Any] = {"on_unavailable": OnUnavailable.RUN_UNPROTECTED}
-
-
-def begin(
-    clock: Clock,
-    *answers: Any,
-    given: Optional[Plan] = None,
-    caller: Optional[Caller] = None,
-    settings: Optional[Config] = None,
-) -> tuple[Any, Start, Play]:
-    start = Start(given or plan(), settings or config(), caller or patient())
-    play = Play(clock, *answers)
-    return play.drive(start.flow()), start, play
-
-
-def released(start: Start) -> bool:
-    return start.release() is not None
 
 
 def test_the_right_to_work_counts_from_when_the_call_was_sent(clock: Clock) -> None:
@@ -201,6 +184,33 @@ def test_what_is_over_is_said_not_to_have_begun(clock: Clock, status: int, reaso
     assert fail.failure.code == "NOT_BEGUN"
 
 
+def test_a_release_may_have_come_before_its_begin(clock: Clock) -> None:
+    failures = [refused(code.UNAVAILABLE)] * 100
+    _, start, _ = begin(clock, *failures, given=plan(start_timeout=3))
+    release = start.release()
+    assert release is not None
+    unknown = refused(code.NOT_FOUND, "RECORD_NOT_FOUND")
+    play = Play(clock, unknown, unknown)
+    play.drive(release.flow())
+    assert len(play.calls) == 2
+
+
+def test_a_caller_that_goes_in_a_pause_is_not_kept(clock: Clock) -> None:
+    told: list[str] = []
+    refusal = refused(code.UNAVAILABLE, "OVERLOADED", retry_after=20.0)
+    verdict, _, _ = begin(clock, refusal, caller=Caller(5.0))
+    assert isinstance(verdict, DeadlineExceeded)
+    assert clock.time == 1005.0
+
+    def slow(call: Call) -> Any:
+        clock.time += call.timeout
+        return refused(code.UNAVAILABLE, "OVERLOADED")
+
+    hooks = Hooks(on_retry=lambda rpc, _: told.append(rpc))
+    begin(clock, slow, caller=Caller(5.0), settings=config(hooks=hooks))
+    assert told == []
+
+
 def test_a_call_that_was_never_sent_leaves_nothing(clock: Clock) -> None:
     failures = [refused(code.UNAVAILABLE, was_down=True) for _ in range(100)]
     verdict, start, play = begin(clock, *failures, given=plan(start_timeout=3))
@@ -231,6 +241,12 @@ def test_a_wait_that_ends_early_goes_on_until_wait_timeout(clock: Clock) -> None
     assert len(play.calls) == 5
     assert clock.time == 1008.0
     assert all(call.waits for call in play.calls)
+
+
+def test_a_service_that_asks_for_no_pause_is_not_asked_in_a_busy_loop(clock: Clock) -> None:
+    verdict, _, play = begin(clock, *[in_progress(-5.0)] * 20, given=plan(wait_timeout=0.5))
+    assert isinstance(verdict, InProgress)
+    assert len(play.calls) <= 11
 
 
 def test_a_wait_is_asked_for_in_pieces_of_at_most_30_s(clock: Clock) -> None:
@@ -320,79 +336,3 @@ def test_a_refusal_for_good_is_not_repeated(clock: Clock) -> None:
     verdict, _, play = begin(clock, refused(code.PERMISSION_DENIED, "MERCHANT_FORBIDDEN"))
     assert isinstance(verdict, PermissionDenied)
     assert len(play.calls) == 1
-
-
-# Rule 11: running unprotected.
-
-
-@pytest.mark.parametrize("reason", AWAY)
-def test_unprotected_after_a_service_that_says_it_is_away(clock: Clock, reason: str) -> None:
-    failures = [refused(code.UNAVAILABLE, reason) for _ in range(100)]
-    verdict, start, _ = begin(clock, *failures, given=plan(start_timeout=3, **UNPROTECTED))
-    assert isinstance(verdict, Unprotect)
-    assert verdict.error.reason == reason
-    assert not released(start)
-
-
-def test_unprotected_after_calls_that_were_never_sent(clock: Clock) -> None:
-    failures = [refused(code.UNAVAILABLE, was_down=True) for _ in range(100)]
-    verdict, _, _ = begin(clock, *failures, given=plan(start_timeout=3, **UNPROTECTED))
-    assert isinstance(verdict, Unprotect)
-
-
-def test_never_unprotected_unless_it_is_typed_out(clock: Clock) -> None:
-    failures = [refused(code.UNAVAILABLE, "OVERLOADED") for _ in range(100)]
-    verdict, _, _ = begin(clock, *failures, given=plan(start_timeout=3))
-    assert isinstance(verdict, Unavailable)
-
-
-@pytest.mark.parametrize("at", [0, 1, 4])
-@pytest.mark.parametrize(
-    "doubt",
-    [
-        refused(code.UNAVAILABLE),
-        refused(code.DEADLINE_EXCEEDED),
-        refused(code.DEADLINE_EXCEEDED, was_down=True),
-        refused(code.UNAVAILABLE, "COMMIT_UNKNOWN"),
-        refused(code.UNAVAILABLE, "SCHEMA_INCOMPATIBLE"),
-        refused(code.RESOURCE_EXHAUSTED, "MERCHANT_RATE_LIMITED"),
-        refused(code.UNAUTHENTICATED, "CREDENTIALS_INVALID"),
-        in_progress(0.0),
-    ],
-)
-def test_one_try_in_doubt_forbids_to_run_unprotected(clock: Clock, doubt: Any, at: int) -> None:
-    failures: list[Any] = [refused(code.UNAVAILABLE, "OVERLOADED") for _ in range(100)]
-    failures[at] = doubt
-    given = plan(start_timeout=7, wait_timeout=5, **UNPROTECTED)
-    verdict, _, _ = begin(clock, *failures, given=given)
-    assert not isinstance(verdict, (Unprotect, Granted))
-
-
-@pytest.mark.parametrize(
-    "refusal",
-    [
-        refused(code.PERMISSION_DENIED, "MERCHANT_FORBIDDEN"),
-        refused(code.UNAVAILABLE, "OVERLOADED", must_not_retry=True),
-    ],
-)
-def test_never_unprotected_before_start_timeout_is_over(clock: Clock, refusal: Any) -> None:
-    verdict, _, _ = begin(clock, refusal, given=plan(**UNPROTECTED))
-    assert isinstance(verdict, IdempotencyError)
-
-
-def test_never_unprotected_for_a_caller_that_is_gone(clock: Clock) -> None:
-    failures = [refused(code.UNAVAILABLE, "OVERLOADED") for _ in range(100)]
-    given = plan(start_timeout=30, **UNPROTECTED)
-    verdict, _, _ = begin(clock, *failures, given=given, caller=Caller(2.0))
-    assert isinstance(verdict, DeadlineExceeded)
-
-
-def test_a_channel_that_never_settles_is_never_sent(clock: Clock) -> None:
-    start = Start(plan(start_timeout=3, **UNPROTECTED), config(), patient())
-    flow = start.flow()
-    step = next(flow)
-    assert step == Settle(waits=False, until=1003.0)
-    clock.time = 1003.0
-    with pytest.raises(StopIteration) as end:
-        flow.send(False)  # noqa: FBT003 - a step's result
-    assert isinstance(end.value.value, Unprotect)

@@ -97,7 +97,7 @@ class Recording:
                 has_refreshed = True
                 call_hook(self._config.hooks.refresh_credentials)
             elif failure.is_too_large:
-                if self._has_omitted or not self._omit_body():
+                if not self._omit_body():
                     return failure.error()
             elif self._may_be_early and failure.kind in (
                 ErrorKind.RECORD_NOT_FOUND,

@@ -27,6 +27,8 @@ from .types import InProgress, Replayed, WorkResult
 
 # The service counts a longer wait as this one; a caller that wants more is asked for again.
 _LONGEST_WAIT = 30.0
+# Whatever retry_after says, the service is not asked in a busy loop.
+_SHORTEST_PAUSE = 0.05
 
 _NOT_BEGUN = WorkResult.not_applied("NOT_BEGUN", "the caller gave up before the work began")
 
@@ -118,7 +120,7 @@ class Start:
             self._tries.may_be_started = False
             self._tries.only_without_effect = False
             in_progress = in_progress_from_wire(answer)
-            next_at = now() + in_progress.retry_after.total_seconds()
+            next_at = now() + max(in_progress.retry_after.total_seconds(), _SHORTEST_PAUSE)
             if next_at >= wait_end:
                 return in_progress
             yield Sleep(min(next_at, self._caller.deadline))
