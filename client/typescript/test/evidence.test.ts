@@ -140,6 +140,16 @@ describe("a call that gave up", () => {
     assert.deepEqual([failure?.disposition, failure?.code], [1, "NOT_BEGUN"]);
   });
 
+  test("looks late only once", async () => {
+    stub.reconnect({ shutdownTimeoutMs: 60_000 });
+    stub.service.on.Begin = () => undefined;
+    stub.service.on.Fail = () => ({ code: Code.NOT_FOUND, reason: "RECORD_NOT_FOUND" });
+    await errorOf(stub.runOnce(() => DONE, { signal: AbortSignal.timeout(50) }));
+    // Waits for the release to end.
+    await stub.client.close();
+    assert.equal(stub.service.requests.Fail.length, 2);
+  });
+
   test("does not take a release that is refused for one that has to be told", async () => {
     const told: string[] = [];
     stub.reconnect({ hooks: { onOutcomeNotRecorded: (_, __, { kind }) => told.push(kind) } });

@@ -166,6 +166,22 @@ describe("an outcome", () => {
     });
   }
 
+  test("refused for its credentials is sent once more, with fresh ones", async () => {
+    let refreshes = 0;
+    const hooks = {
+      refreshCredentials: () => (refreshes += 1),
+      onOutcomeNotRecorded: () => undefined,
+    };
+    stub.reconnect({ hooks });
+    stub.service.on.Complete = () => ({
+      code: Code.UNAUTHENTICATED,
+      reason: "CREDENTIALS_INVALID",
+    });
+    const error = await errorOf(stub.runOnce(() => DONE));
+    assert.deepEqual([error.kind, error.work], ["Unauthenticated", DONE]);
+    assert.deepEqual([refreshes, stub.service.requests.Complete.length], [1, 2]);
+  });
+
   test("that is lost without a hook is a process warning", async () => {
     stub.service.on.Complete = () => ({ code: Code.ABORTED, reason: "LEASE_LOST" });
     const warned = new Promise<Error & { code?: string }>((resolve) => {
