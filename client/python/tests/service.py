@@ -49,6 +49,7 @@ class Service(pb_grpc.IdempotencyServiceServicer):
         self.behaviours: dict[str, Behaviour] = {}
         self.lease = 60.0
         self.metadata: list[dict[str, Any]] = []
+        self.peers: dict[str, str] = {}
         self._server = grpc.server(futures.ThreadPoolExecutor(32))
         pb_grpc.add_IdempotencyServiceServicer_to_server(self, self._server)  # type: ignore[no-untyped-call]
         port = self._server.add_insecure_port("127.0.0.1:0")
@@ -81,6 +82,7 @@ class Service(pb_grpc.IdempotencyServiceServicer):
 
     def _do(self, rpc: str, request: Any, context: grpc.ServicerContext, usual: Behaviour) -> Any:
         self.metadata.append(dict(context.invocation_metadata()))
+        self.peers[rpc] = context.peer()
         self.calls.append((rpc, request))
         return self.behaviours.get(rpc, usual)(request, context)
 

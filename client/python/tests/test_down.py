@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Iterator
 
+import grpc
 import pytest
 
 import idempotency_client as client
@@ -55,9 +56,10 @@ def test_it_is_not_asked_where_it_does_not_matter(nobody: str) -> None:
     link.close()
 
 
-def test_the_first_try_of_an_idle_channel_is_in_doubt(nobody: str) -> None:
+@pytest.mark.parametrize("certain", [False, True])
+def test_the_first_try_of_an_idle_channel_is_in_doubt(nobody: str, *, certain: bool) -> None:
     link = Link(nobody, INSECURE, ARGUMENTS)
-    reply = link.call(CERTAIN, CancelToken())
+    reply = link.call(Call("Begin", b"", 5.0, watched=True, certain=certain), CancelToken())
     assert isinstance(reply, CallFailure)
     assert not reply.was_never_sent
     link.close()
@@ -85,6 +87,19 @@ def test_a_connection_that_came_and_went_is_seen(
     channel: Any = link._channel
     monkeypatch.setattr(channel, "_channel", Flapped(channel._channel))
     reply = link.call(CERTAIN, CancelToken())
+    assert isinstance(reply, CallFailure)
+    assert not reply.was_never_sent
+    link.close()
+
+
+def test_a_connection_that_came_is_seen_also_where_less_depends_on_it(
+    nobody: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = settled(Link(nobody, INSECURE, ARGUMENTS))
+    down, ready = grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.READY
+    states = iter([down.value[0], ready.value[0]])
+    monkeypatch.setattr(link, "_state", lambda **_: next(states))
+    reply = link.call(Call("Begin", b"", 5.0, watched=True), CancelToken())
     assert isinstance(reply, CallFailure)
     assert not reply.was_never_sent
     link.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import threading
@@ -62,6 +63,24 @@ def test_a_cancelled_token_cancels_what_comes_later(service: Service) -> None:
     with service.client() as runner, pytest.raises(client.Cancelled):
         run(runner, cancel=token)
     assert service.calls == []
+
+
+def test_waits_have_connections_of_their_own(service: Service) -> None:
+    async def in_asyncio() -> None:
+        async with client.AsyncClient(service.target, client.INSECURE) as runner:
+            await runner.run_once(
+                KEY,
+                REQUEST,
+                on_lease_expiry=OnLeaseExpiry.TAKE_OVER,
+                fn=lambda _: DONE,  # type: ignore[arg-type, return-value]
+                options=RunOptions(wait_timeout=1),
+            )
+
+    with service.client() as runner:
+        run(runner, wait_timeout=1)
+    assert service.peers["Begin"] != service.peers["Complete"]
+    asyncio.run(in_asyncio())
+    assert service.peers["Begin"] != service.peers["Complete"]
 
 
 def test_calls_are_spread_round_robin_without_grpcs_own_retries(service: Service) -> None:

@@ -78,6 +78,13 @@ def test_waits_what_the_server_asks_with_up_to_a_fifth_on_top(clock: Clock) -> N
     assert 1010.0 <= sleep.until <= 1012.0
 
 
+def test_no_more_than_a_minute_at_once(clock: Clock) -> None:
+    refusal = refused(code.UNAVAILABLE, "OVERLOADED", retry_after=3600.0)
+    _, _, play = begin(clock, refusal, started(), given=plan(start_timeout=600))
+    (sleep,) = play.sleeps
+    assert 1060.0 <= sleep.until <= 1072.0
+
+
 def test_backs_off_by_itself_otherwise(clock: Clock) -> None:
     failures = [refused(code.UNAVAILABLE) for _ in range(5)]
     _, _, play = begin(clock, *failures, started())

@@ -82,6 +82,14 @@ def test_outcome_of_is_the_recorded_outcome_only() -> None:
     assert client.outcome_of(client.Unprotected(WorkResult.completed(outcome))) is None
 
 
+def test_no_repr_shows_a_body_or_a_header() -> None:
+    outcome = Outcome(201, [("X-Card", b"4111")], body=b"4111", response_id="pay-7")
+    request = client.Request("POST /payments", client.Payload(b"4111", "text/plain"))
+    shown = repr((WorkResult.completed(outcome), request))
+    assert "4111" not in shown
+    assert "pay-7" in shown
+
+
 def test_errors_survive_pickling() -> None:
     error = client.KeyReused(
         "m",

@@ -44,8 +44,9 @@ def work_of_exception(exception: BaseException, classify: Classify) -> WorkResul
     if classify is not None and isinstance(exception, (Exception, asyncio.CancelledError)):
         try:
             disposition = classify(exception)
-        except Exception:  # noqa: BLE001 - whatever it is, it knows nothing
-            logger.exception("classify raised, so the work is unknown")
+        except Exception as mistake:  # noqa: BLE001 - whatever it is, it knows nothing
+            # No traceback: it would show what `fn` raised, and that may hold card numbers.
+            logger.error("classify raised %s, the work is unknown", type(mistake).__name__)
     if not isinstance(disposition, Disposition):
         disposition = Disposition.UNKNOWN
     return WorkResult(failure=Failure(disposition, _CODE, _MESSAGES[disposition]))

@@ -5,6 +5,8 @@ All bounds are the service's: a value outside them is not cut to fit but refused
 that you give are a ``timedelta`` or a number of seconds; spans that you get are a ``timedelta``.
 Instants are in UTC, by the database's clock.
 
+No ``repr`` shows a body or a header: values end up in logs.
+
 ``Outcome``, ``Failure`` and ``WorkResult`` check the types of what they are given when they are
 made, because that happens in your own code, after the work: there a mistake must not get lost.
 """
@@ -60,7 +62,7 @@ class Payload:
             in ``+json`` are compared as JSON documents, all others byte for byte.
     """
 
-    data: bytes
+    data: bytes = field(repr=False)
     content_type: str = ""
 
 
@@ -135,9 +137,9 @@ class Outcome:
     """
 
     status_code: int = 0
-    headers: Sequence[tuple[str, bytes]] = ()
+    headers: Sequence[tuple[str, bytes]] = field(default=(), repr=False)
     content_type: str = ""
-    body: Optional[bytes] = None
+    body: Optional[bytes] = field(default=None, repr=False)
     response_id: str = ""
     body_omitted: bool = False
     body_size: Optional[int] = None
