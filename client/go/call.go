@@ -20,6 +20,8 @@ const (
 	// callers.
 	longestBackoff = 5 * time.Second
 	longestAsked   = time.Minute
+	// Who asks to be asked at once is not asked in a busy loop.
+	shortestPause = 10 * time.Millisecond
 	// With less than that left no further try begins, and the first one gets as much:
 	// it would mostly say that the time is over, and hide what is to be known.
 	shortestTry = 100 * time.Millisecond
@@ -36,7 +38,7 @@ type backoff struct{ next, longest time.Duration }
 func (b *backoff) pause(asked time.Duration) time.Duration {
 	if asked >= 0 {
 		asked = min(asked, longestAsked)
-		return asked + rand.N(asked/5+1)
+		return max(asked+rand.N(asked/5+1), shortestPause)
 	}
 	if b.longest == 0 {
 		b.longest = longestBackoff

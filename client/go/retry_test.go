@@ -105,8 +105,8 @@ func TestPausesGrowAndVary(t *testing.T) {
 		}
 	}
 	for asked, longest := range map[time.Duration]time.Duration{
-		0: 0, time.Second: 1200 * time.Millisecond, time.Hour: 72 * time.Second} {
-		if got := b.pause(asked); got < min(asked, time.Minute) || got > longest {
+		0: shortestPause, time.Second: 1200 * time.Millisecond, time.Hour: 72 * time.Second} {
+		if got := b.pause(asked); got < max(min(asked, time.Minute), shortestPause) || got > longest {
 			t.Errorf("got %v for %v", got, asked)
 		}
 	}

@@ -9,12 +9,9 @@ import (
 	idempotencyv1 "idempotencyd/client/go/idempotency/v1"
 )
 
-const (
-	// The server's bound of one wait; a caller that wants more is asked for again.
-	longestWait = 30 * time.Second
-	// A server that asks to be asked at once is not asked in a busy loop.
-	shortestPause = 10 * time.Millisecond
-)
+// longestWait is the server's bound of one wait; a caller that wants more is asked
+// for again.
+const longestWait = 30 * time.Second
 
 // run is one call of RunOnce, from its Begin to its record.
 type run struct {

@@ -116,10 +116,11 @@ func TestFnSeesTheAttempt(t *testing.T) {
 	t.Parallel()
 	client := startService(t, &testService{}, ClientOptions{})
 	type key struct{}
-	ctx := context.WithValue(t.Context(), key{}, "trace")
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "trace"))
 	var kept *Attempt
+	var keptCtx context.Context
 	result, err := runOnce(ctx, client, func(ctx context.Context, attempt *Attempt) (WorkResult, error) {
-		kept = attempt
+		kept, keptCtx = attempt, ctx
 		if ctx.Value(key{}) != "trace" || ctx.Err() != nil {
 			t.Error("fn's context is not the caller's")
 		}
@@ -133,7 +134,10 @@ func TestFnSeesTheAttempt(t *testing.T) {
 		return Complete(paid), nil
 	})
 	wantResult[*Completed](t, result, err)
-	if kept.StopReason() != StopNone {
+	if keptCtx.Err() == nil {
+		t.Error("what fn left behind goes on")
+	}
+	if cancel(); kept.StopReason() != StopNone {
 		t.Errorf("stopped after its end: %v", kept.StopReason())
 	}
 }
