@@ -22,9 +22,11 @@ const (
 	longestAsked   = time.Minute
 	// Who asks to be asked at once is not asked in a busy loop.
 	shortestPause = 10 * time.Millisecond
-	// With less than that left no further try begins, and the first one gets as much:
-	// it would mostly say that the time is over, and hide what is to be known.
-	shortestTry = 100 * time.Millisecond
+	// With less than that left no further try begins: it would mostly say that the
+	// time is over.
+	shortestTry = 250 * time.Millisecond
+	// The first one gets at least that, however late a connection was made.
+	shortestFirstTry = 100 * time.Millisecond
 
 	notConnected = "no connection to the service was made in time"
 )
@@ -92,6 +94,7 @@ type call struct {
 // has come, and returns the last failure.
 func (c *Client) repeat(ctx context.Context, k *call) *callFailure {
 	var pauses backoff
+	var before *callFailure
 	refreshed := false
 	for {
 		if k.settles && !c.settle(ctx, k) {
@@ -114,8 +117,12 @@ func (c *Client) repeat(ctx context.Context, k *call) *callFailure {
 		next := c.now().add(pause)
 		if next.add(shortestTry) >= k.giveUpAt {
 			k.outOfTime = true
+			if before != nil && failure.err.Kind == KindDeadlineExceeded {
+				return before // what the service said, rather than that the time is over
+			}
 			return failure
 		}
+		before = failure
 		c.options.Hooks.retry(c.logger, k.rpc, failure.err)
 		c.now.sleep(ctx, next)
 		if ctx.Err() != nil {
@@ -130,7 +137,7 @@ func (c *Client) tryOnce(ctx context.Context, k *call) *callFailure {
 	if k.before != nil {
 		extra = k.before()
 	}
-	timeout := min(c.options.RPCTimeout+extra, max(c.now.until(k.giveUpAt), shortestTry))
+	timeout := min(c.options.RPCTimeout+extra, max(c.now.until(k.giveUpAt), shortestFirstTry))
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	wasDown := k.conn.GetState() == connectivity.TransientFailure

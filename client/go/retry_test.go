@@ -72,6 +72,25 @@ func TestStartTimeoutEndsTheTries(t *testing.T) {
 	}
 }
 
+func TestTimeOutAtTheEndDoesNotHideWhatTheServiceSaid(t *testing.T) {
+	t.Parallel()
+	var jump func(time.Duration)
+	service := &testService{onBegin: func(n int, _ *idempotencyv1.BeginRequest) (*idempotencyv1.BeginResponse, error) {
+		if n == 0 {
+			return nil, refusal(codes.Unavailable, "OVERLOADED", askToWait(0))
+		}
+		jump(time.Hour)
+		return nil, refusal(codes.DeadlineExceeded, "")
+	}}
+	client := startService(t, service, ClientOptions{})
+	jump = jumpingClock(client)
+	_, err := runOnce(t.Context(), client, mustNotRun(t))
+	if refused := wantKind(t, err, KindUnavailable); refused.Reason != "OVERLOADED" {
+		t.Errorf("got %+v", refused)
+	}
+	await(service, &service.fails, 1) // of the second nobody knows
+}
+
 func TestWhatTheServerAsksForCounts(t *testing.T) {
 	t.Parallel()
 	asked := refusal(codes.Unavailable, "OVERLOADED", askToWait(7*time.Second))
