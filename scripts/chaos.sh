@@ -27,13 +27,14 @@ chaos() {
   exec build/scenario-host/chaos --idempotencyd="$(realpath "$server")" "$@"
 }
 
-# The cut of every ./dev test, against the build that is there by then: under three minutes. Its last line says how many passed.
-# That build's memory is not judged: AddressSanitizer keeps for a while what was freed.
+# The cut of every ./dev test, against the build that is there by then, and three planted faults: under three minutes. Its last
+# line says how many passed. That build's memory is not judged: AddressSanitizer keeps for a while what was freed.
 chaos_test() {
-  local server=${IDEMPOTENCYD:-build/dev/server/idempotencyd}
+  local server=${IDEMPOTENCYD:-build/dev/server/idempotencyd} planted=build/dev/tests/planted/idempotencyd_planted
+  local arguments=(--cut --parallel 2 --max-memory-mib 0 --keep build/chaos-failed)
   chaos_build || return 1
-  "${without_aslr[@]}" build/scenario-host/chaos --idempotencyd="$(realpath "$server")" --cut --parallel 2 \
-    --max-memory-mib 0 --keep build/chaos-failed
+  if [[ -x $planted ]]; then arguments+=(--planted-server="$planted"); fi
+  "${without_aslr[@]}" build/scenario-host/chaos --idempotencyd="$(realpath "$server")" "${arguments[@]}"
 }
 
 # Three of the planted faults, others with each seed. A fault that is found has passed.

@@ -23,17 +23,18 @@ const (
 	resending  = "sent again"
 )
 
-// judge has the history checked, the table audited, and the logs searched.
-func judge(
-	ctx context.Context, w *World, h *history.History, params model.Params, now int64, told string,
-) ([]checker.Violation, error) {
-	found := checker.Check(h, checker.Config{Params: params, Timeout: 20 * time.Second, DisturbedBy: []string{disturbing, resending}})
-	rows, err := readRows(ctx, w.cluster.Primary(), h)
+// judge has the table audited, the history checked, and the logs searched.
+func judge(ctx context.Context, r *run, h *history.History, params model.Params) ([]checker.Violation, error) {
+	rows, err := readRows(ctx, r.world.cluster.Primary(), h)
 	if err != nil {
-		return found, fmt.Errorf("reading the table: %w", err)
+		return nil, fmt.Errorf("reading the table: %w", err)
 	}
-	found = append(found, audit.Check(rows, h, params, now)...)
-	leaks, err := leaked(ctx, w, told)
+	// Not before the rows were read: what has expired by then may be gone.
+	found := audit.Check(rows, h, params, r.recorder.Now())
+	found = append(found, checker.Check(h, checker.Config{
+		Params: params, Timeout: 20 * time.Second, DisturbedBy: []string{disturbing, resending},
+	})...)
+	leaks, err := leaked(ctx, r.world, r.load.caller.errors.all())
 	return append(found, leaks...), err
 }
 

@@ -36,10 +36,8 @@ type Scenario struct {
 
 // Options of a session of scenarios.
 type Options struct {
-	Binaries Binaries
-	Seed     uint64
-	// How long each scenario's load goes on; 0: as the scenario says.
-	Duration   time.Duration
+	Binaries   Binaries
+	Seed       uint64
 	Promotions int
 	// The most memory that a replica may have, in bytes. 0: not judged.
 	MaxMemory int64
@@ -115,9 +113,6 @@ func (w *World) lossyTargets() []*target {
 
 // duration is how long the load is to go on.
 func (r *run) duration() time.Duration {
-	if r.options.Duration > 0 {
-		return r.options.Duration
-	}
 	return time.Duration(r.scenario.Seconds) * time.Second
 }
 
@@ -195,19 +190,19 @@ func (r *run) underLoad(ctx context.Context, options loadOptions, do func(contex
 func execute(ctx context.Context, s Scenario, options Options, w *World) Result {
 	began := time.Now()
 	r := newRun(s, options, w)
-	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute+20*r.duration())
+	patience := 4*time.Minute + 20*r.duration() + time.Duration(options.Promotions)*30*time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := s.do(ctx, r); err != nil {
 		r.problem("the scenario did not come to its end: %v", err)
 	}
-	now := r.recorder.Now()
 	ran := time.Since(began)
 	h := r.recorder.Snapshot()
 	params := s.Profile.params()
 	if s.Allow != nil {
 		s.Allow(&params)
 	}
-	violations, err := judge(ctx, w, h, params, now, r.load.caller.errors.all())
+	violations, err := judge(ctx, r, h, params)
 	violations = append(violations, bounded(ctx, w, options.MaxMemory)...)
 	if err != nil {
 		r.problem("judging: %v", err)

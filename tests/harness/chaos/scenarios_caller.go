@@ -41,42 +41,76 @@ func (r *run) queueCompletes(ctx context.Context, m *member, count int, leave fu
 		attempts[i] = r.attempt()
 		r.expect(r.caller.begin(ctx, m.straight, plans[i].op(attempts[i])), "started")
 	}
-	const metric, label = "grpc_server_started_total", `grpc_method="Complete"`
-	before, err := m.metric(ctx, metric, label)
-	if err != nil {
+	var group sync.WaitGroup
+	defer group.Wait()
+	if err := r.occupyLanes(ctx, m, &group); err != nil {
 		return nil, err
 	}
-	m.lines[0].Hold()
 	leaving, cancel := context.WithCancel(ctx)
 	defer cancel()
 	told := make([]*history.Op, count)
-	var group sync.WaitGroup
-	for i := range plans {
-		group.Go(func() {
-			patient := r.caller.within(20 * time.Second)
-			told[i] = patient.complete(leaving, m.straight, plans[i].op(attempts[i]), "done")
-		})
-	}
-	for {
-		now, err := m.metric(ctx, metric, label)
-		if err != nil {
-			return nil, err
+	var completes sync.WaitGroup
+	err := r.awaitTaken(ctx, m, "Complete", count, func() {
+		for i := range plans {
+			completes.Go(func() {
+				patient := r.caller.within(20 * time.Second)
+				told[i] = patient.complete(leaving, m.straight, plans[i].op(attempts[i]), "done")
+			})
 		}
-		if int(now-before) >= count {
-			break
-		}
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
-			return nil, err
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	leave(cancel)
-	group.Wait()
+	completes.Wait()
 	for _, op := range told {
 		if op != nil {
 			r.recorder.Accepted(op)
 		}
 	}
 	return told, nil
+}
+
+// occupyLanes holds the replica's line and has every lane wait at it with a Lookup, so that what comes next stays in the queue.
+func (r *run) occupyLanes(ctx context.Context, m *member, group *sync.WaitGroup) error {
+	const lookups = 16 // for two lanes, by the hash of their keys
+	m.lines[0].Hold()
+	err := r.awaitTaken(ctx, m, "Lookup", lookups, func() {
+		for i := range lookups {
+			group.Go(func() {
+				r.caller.lookup(ctx, m.straight, r.plan(fmt.Sprint(m.name, "-filler-", i), time.Hour, longestLease).op(""))
+			})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	// From the call's arrival to its lane.
+	return sleep(ctx, 20*time.Millisecond)
+}
+
+// awaitTaken returns when the replica has taken that many more calls of a method.
+func (r *run) awaitTaken(ctx context.Context, m *member, method string, count int, send func()) error {
+	started := func() (float64, error) {
+		return m.metric(ctx, "grpc_server_started_total", `grpc_method="`+method+`"`)
+	}
+	before, err := started()
+	if err != nil {
+		return err
+	}
+	send()
+	for {
+		now, err := started()
+		if err != nil {
+			return err
+		}
+		if int(now-before) >= count {
+			return nil
+		}
+		if err := sleep(ctx, 5*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // lookUpAll closes the history of each call's key.
