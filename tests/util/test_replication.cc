@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "server/app/file.h"
 #include "server/app/loopback_port.h"
 #include "server/app/postgres_cluster.h"
 #include "server/app/program_log.h"
