@@ -26,8 +26,11 @@ type cable struct {
 	outside, inside string // addresses
 }
 
+// Not in everybody's PATH.
+const ipProgram = "/usr/sbin/ip"
+
 func ip(ctx context.Context, arguments ...string) error {
-	output, err := exec.CommandContext(ctx, "ip", arguments...).CombinedOutput()
+	output, err := exec.CommandContext(ctx, ipProgram, arguments...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("ip %s: %w: %s", strings.Join(arguments, " "), err, strings.TrimSpace(string(output)))
 	}
@@ -44,6 +47,8 @@ func newCables(ctx context.Context) (*cables, error) {
 		database: cable{fmt.Sprint("chd", number), address(1), address(2)},
 		callers:  cable{fmt.Sprint("chc", number), callers(1), callers(2)},
 	}
+	// One of this name is left over from a process that was killed and had the same number.
+	_ = ip(ctx, "netns", "del", c.name)
 	if err := ip(ctx, "netns", "add", c.name); err != nil {
 		return nil, err
 	}
@@ -96,7 +101,7 @@ func (c *cables) remove() error {
 // place puts a replica into the namespace.
 func (c *cables) place(options replica.Options) replica.Options {
 	if c != nil {
-		options.Via = []string{"/usr/sbin/ip", "netns", "exec", c.name}
+		options.Via = []string{ipProgram, "netns", "exec", c.name}
 		options.Host = c.callers.inside
 	}
 	return options
