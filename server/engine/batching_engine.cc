@@ -123,6 +123,21 @@ void BatchingEngine::Step() {
   slow_lane_.Step();
 }
 
+void BatchingEngine::StepLane(size_t lane) {
+  IDEM_CHECK(lane_threads_.empty()) << "the engine's own threads step";
+  lanes_[lane]->Step();
+}
+
+void BatchingEngine::StepSlowLane() {
+  IDEM_CHECK(lane_threads_.empty()) << "the engine's own threads step";
+  slow_lane_.Step();
+}
+
+void BatchingEngine::StepSweeper() {
+  IDEM_CHECK(lane_threads_.empty()) << "the engine's own threads step";
+  sweeper_.Step();
+}
+
 void BatchingEngine::Drain() {
   std::call_once(drained_, [this] { DrainOnce(); });
 }

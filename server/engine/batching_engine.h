@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -49,6 +50,11 @@ class BatchingEngine final : public Engine {
   // One step of every lane and of the slow lane, as their threads would do it.
   // REQUIRES: not started; one thread at a time.
   void Step();
+  // One step of a part, for tests that decide the order of steps, and let several parts be within
+  // one. REQUIRES: not started; each part is stepped by one thread at a time.
+  void StepLane(size_t lane);
+  void StepSlowLane();
+  void StepSweeper();
 
  private:
   template <typename Call>

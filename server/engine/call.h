@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "absl/time/time.h"
@@ -69,6 +70,8 @@ struct BeginCall : CallBase {
   bool holds_wait_slot = false;
   // When it took that slot, on Clock::BootTime's scale.
   absl::Duration wait_started_at;
+  // In the order of parking.
+  uint64_t park_number = 0;
 };
 
 struct OwnerCall : CallBase {

@@ -72,6 +72,7 @@ void Waiters::Join(std::unique_ptr<BeginCall>& call, absl::Duration lease_over_a
   if (group == nullptr) {
     group = std::make_unique<KeyGroup>();
     group->item.key = call->item.key;
+    group->number = ++last_number_;
   }
   group->told = *call->told;
   group->told_at = call->told_at;
@@ -79,7 +80,8 @@ void Waiters::Join(std::unique_ptr<BeginCall>& call, absl::Duration lease_over_a
   group->young_until = std::max(group->young_until, call->wait_started_at + kYoung);
   const absl::Duration interval = now < group->young_until ? kProbeInterval : kLateProbeInterval;
   SetProbe(*group, std::min(group->probe_at, NextTick(now, interval)));
-  wait_ends_.emplace(call->wait_ends_at, call.get());
+  call->park_number = ++last_number_;
+  wait_ends_.emplace(call->wait_ends_at, call->park_number, call.get());
   group->calls.push_back(std::move(call));
 }
 
@@ -105,16 +107,16 @@ bool Waiters::HasRoom(BeginCall& call, absl::Duration now) {
 
 void Waiters::SetLeaseEnd(KeyGroup& group, absl::Duration at) {
   if (group.lease_over_at == at) return;
-  lease_ends_.erase({group.lease_over_at, &group});
+  lease_ends_.erase({group.lease_over_at, group.number, &group});
   group.lease_over_at = at;
-  lease_ends_.emplace(at, &group);
+  lease_ends_.emplace(at, group.number, &group);
 }
 
 void Waiters::SetProbe(KeyGroup& group, absl::Duration at) {
   if (group.probe_at == at) return;
-  probes_.erase({group.probe_at, &group});
+  probes_.erase({group.probe_at, group.number, &group});
   group.probe_at = at;
-  probes_.emplace(at, &group);
+  probes_.emplace(at, group.number, &group);
 }
 
 void Waiters::Observe(const Record& record) {
@@ -132,15 +134,16 @@ void Waiters::Wake(const RecordKey& key) {
 }
 
 void Waiters::RemoveGroup(Groups::iterator group) {
-  lease_ends_.erase({group->second->lease_over_at, group->second.get()});
-  probes_.erase({group->second->probe_at, group->second.get()});
+  KeyGroup& gone = *group->second;
+  lease_ends_.erase({gone.lease_over_at, gone.number, &gone});
+  probes_.erase({gone.probe_at, gone.number, &gone});
   groups_.erase(group);
 }
 
 void Waiters::WakeGroup(Groups::iterator group, Metric why) {
   metrics_->Add(why, static_cast<int64_t>(group->second->calls.size()));
   for (std::unique_ptr<BeginCall>& call : group->second->calls) {
-    wait_ends_.erase({call->wait_ends_at, call.get()});
+    wait_ends_.erase({call->wait_ends_at, call->park_number, call.get()});
     woken_.push_back(std::move(call));
   }
   RemoveGroup(group);
@@ -153,20 +156,20 @@ void Waiters::WakeCall(BeginCall* call) {
   const auto found = std::find_if(calls.begin(), calls.end(),
                                   [call](const auto& parked) { return parked.get() == call; });
   IDEM_CHECK(found != calls.end()) << "a parked call belongs to its key's group";
-  wait_ends_.erase({call->wait_ends_at, call});
+  wait_ends_.erase({call->wait_ends_at, call->park_number, call});
   woken_.push_back(std::move(*found));
   calls.erase(found);
   if (calls.empty()) RemoveGroup(group);
 }
 
 void Waiters::WakeDue(absl::Duration now) {
-  while (!lease_ends_.empty() && lease_ends_.begin()->first <= now) {
-    const KeyGroup& group = *lease_ends_.begin()->second;
+  while (!lease_ends_.empty() && std::get<0>(*lease_ends_.begin()) <= now) {
+    const KeyGroup& group = *std::get<2>(*lease_ends_.begin());
     WakeGroup(groups_.find(group.item.key), Metric::kWaitWokenByTime);
   }
-  while (!wait_ends_.empty() && wait_ends_.begin()->first <= now) {
+  while (!wait_ends_.empty() && std::get<0>(*wait_ends_.begin()) <= now) {
     metrics_->Add(Metric::kWaitWokenByTime);
-    WakeCall(wait_ends_.begin()->second);
+    WakeCall(std::get<2>(*wait_ends_.begin()));
   }
 }
 
@@ -179,15 +182,18 @@ void Waiters::WakeDeparted(absl::Duration now) {
       if (call->HasLeft()) departed.push_back(call.get());
     }
   }
+  std::sort(departed.begin(), departed.end(), [](const BeginCall* left, const BeginCall* right) {
+    return left->park_number < right->park_number;
+  });
   for (BeginCall* call : departed) WakeCall(call);
 }
 
 std::vector<const LookupItem*> Waiters::DueProbes(absl::Duration now, size_t max) {
   probed_.clear();
   if (now < no_probe_before_) return {};
-  for (auto due = probes_.begin(); due != probes_.end() && due->first <= now; ++due) {
-    if (probed_.size() == max) break;
-    probed_.push_back(due->second);
+  for (const auto& [at, number, group] : probes_) {
+    if (at > now || probed_.size() == max) break;
+    probed_.push_back(group);
   }
   std::sort(probed_.begin(), probed_.end(), [](const KeyGroup* left, const KeyGroup* right) {
     return left->item.key < right->item.key;
@@ -224,9 +230,11 @@ void Waiters::Probed(absl::Span<const absl::StatusOr<ProbeResult>> results, absl
 
 absl::Duration Waiters::NextDue() const {
   absl::Duration due = woken_.empty() ? absl::InfiniteDuration() : -absl::InfiniteDuration();
-  if (!lease_ends_.empty()) due = std::min(due, lease_ends_.begin()->first);
-  if (!wait_ends_.empty()) due = std::min(due, wait_ends_.begin()->first);
-  if (!probes_.empty()) due = std::min(due, std::max(probes_.begin()->first, no_probe_before_));
+  if (!lease_ends_.empty()) due = std::min(due, std::get<0>(*lease_ends_.begin()));
+  if (!wait_ends_.empty()) due = std::min(due, std::get<0>(*wait_ends_.begin()));
+  if (!probes_.empty()) {
+    due = std::min(due, std::max(std::get<0>(*probes_.begin()), no_probe_before_));
+  }
   return due;
 }
 
@@ -238,6 +246,9 @@ Waiters::Dismissed Waiters::DismissAll(absl::Duration now) {
     result.reading.now += now - group->told_at;
     for (auto& call : group->calls) dismissed.emplace_back(std::move(call), result);
   }
+  std::sort(dismissed.begin(), dismissed.end(), [](const auto& left, const auto& right) {
+    return left.first->park_number < right.first->park_number;
+  });
   groups_.clear();
   wait_ends_.clear();
   lease_ends_.clear();

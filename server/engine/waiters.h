@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -81,6 +82,7 @@ class Waiters {
   // The waiters of one key, and what they were told.
   struct KeyGroup {
     LookupItem item;
+    uint64_t number = 0;  // in the order of their making
     BeginResult told;
     absl::Duration told_at;
     absl::Duration lease_over_at = absl::InfiniteDuration();
@@ -89,7 +91,10 @@ class Waiters {
     std::vector<std::unique_ptr<BeginCall>> calls;
   };
   using Groups = absl::flat_hash_map<RecordKey, std::unique_ptr<KeyGroup>>;
-  using GroupTimes = absl::btree_set<std::pair<absl::Duration, KeyGroup*>>;
+  // What is due at the same instant comes in the order of its parking, and not in that of memory:
+  // a run of the engine can then be repeated step by step (tests/simulation).
+  template <typename Waiting>
+  using Times = absl::btree_set<std::tuple<absl::Duration, uint64_t, Waiting*>>;
 
   bool MayWait(BeginCall& call, absl::Duration now);
   bool HasRoom(BeginCall& call, absl::Duration now);
@@ -110,9 +115,10 @@ class Waiters {
   Metrics* const metrics_;
 
   Groups groups_;
-  absl::btree_set<std::pair<absl::Duration, BeginCall*>> wait_ends_;
-  GroupTimes lease_ends_;
-  GroupTimes probes_;
+  uint64_t last_number_ = 0;
+  Times<BeginCall> wait_ends_;
+  Times<KeyGroup> lease_ends_;
+  Times<KeyGroup> probes_;
   std::vector<std::unique_ptr<BeginCall>> woken_;
   absl::Duration departed_sought_at_ = -absl::InfiniteDuration();
 
