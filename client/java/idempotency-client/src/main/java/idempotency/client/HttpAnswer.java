@@ -76,7 +76,7 @@ public record HttpAnswer(int status, List<Header> headers, ByteString body) {
     }
     if (isReplayed) headers.add(Header.of("Idempotent-Replayed", "true"));
     if (outcome.bodyOmitted()) headers.add(Header.of("Idempotent-Body-Omitted", "true"));
-    ByteString body = outcome.body();
+    ByteString body = outcome.bodyOmitted() ? null : outcome.body();
     return new HttpAnswer(outcome.statusCode(), headers, body == null ? ByteString.EMPTY : body);
   }
 

@@ -6,7 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.ByteString;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -102,6 +104,31 @@ final class ValuesTest {
     stop.request(StopReason.CANCELLED);
     assertTrue(stop.await(Duration.ZERO));
     assertEquals(StopReason.CANCELLED, stop.await());
+  }
+
+  @Test
+  void bodyThatIsSaidToBeOmittedIsNotAnswered() {
+    Outcome outcome =
+        new Outcome(
+            201,
+            List.of(),
+            "text/plain",
+            ByteString.copyFromUtf8("body"),
+            "",
+            true,
+            null,
+            ByteString.EMPTY);
+    HttpAnswer answer =
+        HttpAnswer.of(new RunResult.Completed(outcome, false, "r", 1, Instant.EPOCH));
+    assertEquals(ByteString.EMPTY, answer.body());
+    assertTrue(answer.headers().contains(Header.of("Idempotent-Body-Omitted", "true")));
+  }
+
+  @Test
+  void failuresWordsAreCutWhenItIsMade() {
+    Failure failure = new Failure(FailureDisposition.FINAL, "c".repeat(65), "m".repeat(1025), null);
+    assertEquals("c".repeat(64), failure.code());
+    assertEquals("m".repeat(1024), failure.message());
   }
 
   @Test

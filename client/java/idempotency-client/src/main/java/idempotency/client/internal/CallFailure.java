@@ -14,10 +14,12 @@ import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -28,6 +30,7 @@ final class CallFailure {
   private static final String DOMAIN = "idempotency.v1";
   private static final Metadata.Key<String> PUSHBACK =
       Metadata.Key.of("grpc-retry-pushback-ms", Metadata.ASCII_STRING_MARSHALLER);
+  private static final Pattern MILLIS = Pattern.compile("[0-9]{1,18}");
   private static final Set<String> BODY_FIELDS = Set.of("outcome.body", "failure.outcome.body");
 
   private final Status.Code code;
@@ -89,6 +92,11 @@ final class CallFailure {
     return retryAfter;
   }
 
+  /** The service asks not to be asked again. */
+  boolean mustNotRetry() {
+    return mustNotRetry;
+  }
+
   ErrorKind kind() {
     ErrorKind kind = kindOfReason();
     return kind == ErrorKind.INTERNAL ? kindOfCode() : kind;
@@ -112,8 +120,8 @@ final class CallFailure {
 
   /** Whether the call may have changed the record, if it was sent: docs/errors.md. */
   boolean mayHaveEffect() {
-    boolean isRefusal =
-        !reason.isEmpty() && !reason.equals("COMMIT_UNKNOWN") && !reason.equals("INTERNAL");
+    // INTERNAL is also what a reason counts as that this client does not know.
+    boolean isRefusal = kindOfReason() != ErrorKind.INTERNAL && !reason.equals("COMMIT_UNKNOWN");
     boolean isOverLimit = reason.isEmpty() && code == Status.Code.RESOURCE_EXHAUSTED;
     return !isRefusal && !isOverLimit;
   }
@@ -223,19 +231,19 @@ final class CallFailure {
     }
   }
 
-  // By gRPC's own rule: what is negative or no number says not to repeat.
+  // By gRPC's own rule: what is not one whole number of milliseconds says not to repeat.
   private void readPushback(Throwable thrown) {
     Metadata trailers = Status.trailersFromThrowable(thrown);
-    String text = trailers == null ? null : trailers.get(PUSHBACK);
-    if (text == null) return;
-    try {
+    Iterable<String> values = trailers == null ? null : trailers.getAll(PUSHBACK);
+    if (values == null) return;
+    Iterator<String> each = values.iterator();
+    String text = each.next();
+    if (!each.hasNext() && MILLIS.matcher(text).matches()) {
       long millis = Long.parseLong(text);
-      if (millis >= 0) {
+      if (millis <= Integer.MAX_VALUE) {
         retryAfter = Duration.ofMillis(millis);
         return;
       }
-    } catch (NumberFormatException garbage) {
-      // Falls through.
     }
     mustNotRetry = true;
   }

@@ -70,9 +70,10 @@ final class FromProto {
   }
 
   static OnLeaseExpiry onLeaseExpiry(LeaseExpiryAction action) {
-    return action == LeaseExpiryAction.LEASE_EXPIRY_ACTION_HOLD
-        ? OnLeaseExpiry.HOLD
-        : OnLeaseExpiry.TAKE_OVER;
+    // One that this client does not know is taken for the strict one.
+    return action == LeaseExpiryAction.LEASE_EXPIRY_ACTION_TAKE_OVER
+        ? OnLeaseExpiry.TAKE_OVER
+        : OnLeaseExpiry.HOLD;
   }
 
   static PreviousAttempt previousAttempt(idempotency.v1.PreviousAttempt message) {

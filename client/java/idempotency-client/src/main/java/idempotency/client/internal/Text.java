@@ -23,7 +23,7 @@ public final class Text {
   }
 
   /** The longest beginning of {@code text} that is at most {@code maxBytes} long in UTF-8. */
-  static String cut(String text, int maxBytes) {
+  public static String cut(String text, int maxBytes) {
     String clean = isWellFormed(text) ? text : replaced(text, '?');
     int bytes = 0;
     for (int i = 0; i < clean.length(); ) {

@@ -16,9 +16,6 @@ import java.time.Duration;
 
 /** The API's values as the service takes them. */
 final class ToProto {
-  private static final int MAX_CODE_BYTES = 64;
-  private static final int MAX_MESSAGE_BYTES = 1024;
-
   private ToProto() {}
 
   static com.google.protobuf.Duration duration(Duration span) {
@@ -83,8 +80,8 @@ final class ToProto {
                   case FINAL -> FailureDisposition.FAILURE_DISPOSITION_FINAL;
                   case UNKNOWN -> FailureDisposition.FAILURE_DISPOSITION_UNKNOWN;
                 })
-            .setCode(Text.cut(failure.code(), MAX_CODE_BYTES))
-            .setMessage(Text.cut(failure.message(), MAX_MESSAGE_BYTES));
+            .setCode(failure.code())
+            .setMessage(failure.message());
     if (failure.outcome() != null) message.setOutcome(outcome(failure.outcome()));
     return message.build();
   }

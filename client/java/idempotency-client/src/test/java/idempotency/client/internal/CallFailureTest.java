@@ -92,11 +92,21 @@ final class CallFailureTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"-1", "", "soon", "7.5", "99999999999999999999"})
+  @ValueSource(
+      strings = {"-1", "", "soon", "7.5", "+5", "5,6", "2147483648", "99999999999999999999"})
   void pushbackThatIsNoSpanEndsIt(String pushback) {
     CallFailure failure = withPushback(pushback);
     assertFalse(failure.isWorthRepeating());
     assertTrue(failure.isWorthRecordingAgain());
+  }
+
+  @Test
+  void severalPushbacksEndIt() {
+    StatusRuntimeException thrown = status(Status.Code.UNAVAILABLE, reason("OVERLOADED"));
+    thrown.getTrailers().put(PUSHBACK, "5");
+    thrown.getTrailers().put(PUSHBACK, "6");
+    assertFalse(CallFailure.of(thrown).isWorthRepeating());
+    assertTrue(withPushback("2147483647").isWorthRepeating());
   }
 
   @Test
@@ -159,6 +169,8 @@ final class CallFailureTest {
     CallFailure fromTheFuture = CallFailure.of(status(code, reason("NEW_REASON")));
     assertEquals(kind, fromTheFuture.kind());
     assertEquals("NEW_REASON", fromTheFuture.reason());
+    assertTrue(fromTheFuture.mayHaveEffect());
+    assertFalse(fromTheFuture.saysNothingWasDone());
   }
 
   @ParameterizedTest
