@@ -100,7 +100,7 @@ public final class Attempt {
    * How much of the lease is left; never negative. Counted from when the last accepted call was
    * sent, on the monotonic clock or the wall clock, whichever has moved further, because Java's
    * monotonic clock stands still while a machine is suspended. Ask right before the step that
-   * cannot be undone. Zero if {@link #unprotected}.
+   * cannot be undone. Without end (292 years) if {@link #unprotected}.
    */
   public Duration leaseRemaining() {
     return from.leaseRemaining.get();

@@ -20,8 +20,10 @@ import org.jspecify.annotations.Nullable;
  * }
  * }</pre>
  *
- * <p>It has one thread of its own, which renews leases and repeats calls. What it sees to, so that
- * callers cannot get it wrong:
+ * <p>It has one thread of its own, which renews leases and repeats calls. Like gRPC's it is a
+ * daemon, but while something is being recorded, or a {@link #runOnceAsync} has not ended, another
+ * one keeps the JVM from ending. {@code System.exit} and signals wait for neither: {@link #close}
+ * in a shutdown hook. What it sees to, so that callers cannot get it wrong:
  *
  * <ul>
  *   <li>An attempt has an id from the system's random source, kept over all tries of the same call,
@@ -110,12 +112,13 @@ public final class IdempotencyClient implements Runner, AutoCloseable {
   }
 
   /**
-   * Ends calls whose work has not begun ({@link CancelledException}), and waits, for at most {@link
-   * ClientOptions.Builder#shutdownTimeout}, for work that runs and for what is still being
-   * recorded, also in the background. What is not recorded by then is given up and told to {@link
-   * Hooks#onOutcomeNotRecorded}; work that still runs is asked to stop, and its end is told to that
-   * hook. Calls made later end with {@link UnavailableException}. Not to be called by the work
-   * itself, which it would wait for.
+   * Ends calls whose work has not begun ({@link UnavailableException}), asks work that runs to stop
+   * ({@link StopReason#CLOSED}), and waits, for at most {@link
+   * ClientOptions.Builder#shutdownTimeout}, for that and for what is still being recorded, also in
+   * the background; leases are renewed meanwhile. What is not recorded by then is given up and told
+   * to {@link Hooks#onOutcomeNotRecorded}, and so is what work comes to that ends later. Calls made
+   * later end with {@link UnavailableException}. Not to be called by the work itself, which it
+   * would wait for.
    */
   @Override
   public void close() {

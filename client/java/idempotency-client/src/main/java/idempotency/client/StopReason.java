@@ -11,5 +11,7 @@ public enum StopReason {
   /** The caller left: its thread was interrupted, its future or its gRPC context cancelled. */
   CANCELLED,
   /** The caller's deadline passed. */
-  DEADLINE
+  DEADLINE,
+  /** {@link IdempotencyClient#close} was called. What the work comes to is still recorded. */
+  CLOSED
 }

@@ -57,9 +57,11 @@ final class Caller {
 
   /** REQUIRES: the caller is gone. */
   IdempotencyException.Builder error() {
-    return gone.getNow(StopReason.CANCELLED) == StopReason.DEADLINE
-        ? Errors.of(ErrorKind.DEADLINE_EXCEEDED, "the caller's deadline passed")
-        : Errors.of(ErrorKind.CANCELLED, "the caller left");
+    return switch (gone.getNow(StopReason.CANCELLED)) {
+      case DEADLINE -> Errors.of(ErrorKind.DEADLINE_EXCEEDED, "the caller's deadline passed");
+      case CLOSED -> Errors.closed();
+      default -> Errors.of(ErrorKind.CANCELLED, "the caller left");
+    };
   }
 
   private void leaveWith(Context ended) {

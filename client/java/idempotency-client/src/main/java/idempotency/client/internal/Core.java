@@ -20,6 +20,7 @@ public final class Core {
   final LeaseClock clock;
   final OpenSet<Run> runs = new OpenSet<>();
   final OpenSet<Recorder> recorders = new OpenSet<>();
+  final StayAlive stayAlive = new StayAlive();
   private final AtomicBoolean isClosing = new AtomicBoolean();
   private volatile boolean isClosed;
   private final AtomicLong unprotectedRuns = new AtomicLong();
@@ -47,7 +48,7 @@ public final class Core {
   public void close() {
     if (!isClosing.compareAndSet(false, true)) return;
     runs.close();
-    runs.members().forEach(Run::stopBeforeWork);
+    runs.members().forEach(Run::stopForClose);
     Moment end = Moment.in(options.shutdownTimeout());
     boolean interrupted = false;
     try {
@@ -59,7 +60,8 @@ public final class Core {
     isClosed = true;
     recorders.close();
     recorders.members().forEach(Recorder::abandon);
-    runs.members().forEach(run -> run.caller().leave(StopReason.CANCELLED));
+    runs.members().forEach(run -> run.caller().leave(StopReason.CLOSED));
+    stayAlive.stop();
     timers.stop();
     channels.shutDown();
     try {
@@ -72,6 +74,11 @@ public final class Core {
       interrupted = true;
     }
     if (interrupted) Thread.currentThread().interrupt();
+  }
+
+  /** Work that has not begun must not begin any more. */
+  boolean isClosing() {
+    return isClosing.get();
   }
 
   /** No call can be made any more. */
@@ -114,8 +121,12 @@ public final class Core {
   private static void call(Runnable hook) {
     try {
       hook.run();
-    } catch (RuntimeException dropped) {
-      LOG.log(System.Logger.Level.WARNING, "a hook of the idempotency client threw", dropped);
+    } catch (Throwable dropped) {
+      // Its type only: its text may hold what is secret.
+      LOG.log(
+          System.Logger.Level.WARNING,
+          "a hook of the idempotency client threw {0}",
+          dropped.getClass().getName());
     }
   }
 }

@@ -19,7 +19,15 @@ final class Futures {
             (value, bug) -> {
               if (bug == null) return;
               Core.LOG.log(
-                  System.Logger.Level.ERROR, "a callback of the idempotency client failed", bug);
+                  System.Logger.Level.ERROR,
+                  "a callback of the idempotency client failed: {0}",
+                  nameOf(bug));
             });
+  }
+
+  // Not its text, which may be the application's.
+  private static String nameOf(Throwable bug) {
+    Throwable cause = bug.getCause();
+    return (cause == null ? bug : cause).getClass().getName();
   }
 }

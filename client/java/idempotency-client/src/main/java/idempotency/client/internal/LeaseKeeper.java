@@ -106,9 +106,9 @@ final class LeaseKeeper {
     stop.request(reason);
   }
 
-  /** Never negative; zero if there is no lease. */
+  /** Never negative; endless if there is no lease. */
   synchronized Duration remaining() {
-    return lease == null ? Duration.ZERO : Duration.ofNanos(lease.left(core.clock));
+    return lease == null ? UnprotectedRun.ENDLESS : Duration.ofNanos(lease.left(core.clock));
   }
 
   private synchronized void schedule() {
@@ -126,6 +126,15 @@ final class LeaseKeeper {
   }
 
   private void tick() {
+    // Whatever goes wrong in here, renewing goes on.
+    try {
+      look();
+    } finally {
+      schedule();
+    }
+  }
+
+  private void look() {
     onTick.run();
     StopReason reason = StopReason.NONE;
     boolean isDue;
@@ -143,7 +152,6 @@ final class LeaseKeeper {
     }
     if (reason != StopReason.NONE) stop(reason);
     if (isDue) sendRenew();
-    schedule();
   }
 
   private void sendRenew() {
@@ -210,9 +218,12 @@ final class LeaseKeeper {
       isOver = true;
       return false;
     }
-    boolean refresh = failure.code() == Status.Code.UNAUTHENTICATED && !hasRefreshed;
+    // Told not to repeat it: the next one is another call, when it would be due anyway.
+    boolean isPutOff = failure.mustNotRetry();
+    boolean refresh = failure.code() == Status.Code.UNAUTHENTICATED && !isPutOff && !hasRefreshed;
     if (refresh) hasRefreshed = true;
     long wait = refresh ? 0 : backoff.next(failure.retryAfter());
+    if (isPutOff && lease != null) wait = lease.third();
     if (lease != null) renewAfter = core.clock.since(lease.sentAt()) + wait;
     return refresh;
   }

@@ -29,6 +29,7 @@ public final class Lookup {
             .setIdempotencyKey(key.idempotencyKey())
             .setIncludeOutcome(includeBody)
             .build();
+    if (core.isClosing()) throw Errors.closed().build();
     Caller caller = new Caller(core.timers, null);
     Context context = caller.detachedContext();
     Repeat<LookupResponse> repeat =

@@ -3,7 +3,7 @@ package idempotency.client.internal;
 import java.time.Duration;
 
 /** An instant on the monotonic clock, for budgets. */
-record Moment(long nanos) {
+public record Moment(long nanos) {
   private static final Duration YEAR = Duration.ofDays(365);
 
   /** That long from now; what reaches further than a year counts as a year, below 0 as 0. */
@@ -15,7 +15,8 @@ record Moment(long nanos) {
     return new Moment(System.nanoTime() + nanos);
   }
 
-  static long nanosOf(Duration span) {
+  /** At most a year; what is negative counts as 0. */
+  public static long nanosOf(Duration span) {
     if (span.isNegative()) return 0;
     return span.compareTo(YEAR) > 0 ? YEAR.toNanos() : span.toNanos();
   }

@@ -89,6 +89,8 @@ final class Recorder {
   /** Once. Begins the first try and returns at once. */
   CompletableFuture<Recorded> start() {
     if (core.recorders.add(this)) {
+      core.stayAlive.enter();
+      var unused = end.whenComplete((recorded, never) -> core.stayAlive.leave());
       step(this::send);
     } else {
       abandon();
@@ -220,7 +222,7 @@ final class Recorder {
   private void step(Runnable step) {
     try {
       step.run();
-    } catch (RuntimeException | Error thrown) {
+    } catch (Throwable thrown) {
       finish(Errors.of(ErrorKind.OUTCOME_NOT_RECORDED, "the client failed").cause(thrown));
     }
   }

@@ -31,6 +31,7 @@ final class Repeat<A> {
   private boolean isCutShort;
   private boolean mayHaveEffect;
   private boolean isWithoutEffect = true;
+  private boolean isOutOfTime;
   private volatile @Nullable Sending<A> current;
   private @Nullable CallFailure last;
 
@@ -41,8 +42,7 @@ final class Repeat<A> {
    * @param timeoutNanos of a single try
    * @param call makes one try, within that many nanoseconds
    * @param watched if given: each try waits until it is known whether this channel has a
-   *     connection, so that {@link #isWithoutEffect} can be told, and the time is used up to its
-   *     end
+   *     connection, so that {@link #isWithoutEffect} can be told
    */
   Repeat(
       Core core,
@@ -73,9 +73,17 @@ final class Repeat<A> {
     return mayHaveEffect;
   }
 
-  /** Whether all tries were certainly without effect, by the rule for running unprotected. */
+  /**
+   * Whether there were tries, and all were certainly without effect, by the rule for running
+   * unprotected.
+   */
   boolean isWithoutEffect() {
-    return watched != null && isWithoutEffect;
+    return watched != null && last != null && isWithoutEffect;
+  }
+
+  /** Whether it ended because no further try could begin before the time was over. */
+  boolean isOutOfTime() {
+    return isOutOfTime;
   }
 
   private void beginTry() {
@@ -89,6 +97,7 @@ final class Repeat<A> {
       case TRANSIENT_FAILURE -> send(true);
       default -> {
         if (caller.isGone() || core.isClosed() || giveUpAt.isOver()) {
+          isOutOfTime = giveUpAt.isOver();
           finish(last != null ? last : CallFailure.notConnected());
           return;
         }
@@ -131,7 +140,8 @@ final class Repeat<A> {
             && watched != null
             && Channels.isDown(watched);
     if (!wasNeverSent && !failure.saysNothingWasDone()) isWithoutEffect = false;
-    boolean refresh = failure.code() == Status.Code.UNAUTHENTICATED && !hasRefreshed;
+    boolean refresh =
+        failure.code() == Status.Code.UNAUTHENTICATED && !failure.mustNotRetry() && !hasRefreshed;
     boolean isHopeless = !refresh && !failure.isWorthRepeating();
     if (caller.isGone() || core.isClosed() || isHopeless) {
       finish(told);
@@ -145,9 +155,8 @@ final class Repeat<A> {
     if (wait < giveUpAt.left()) {
       core.tellRetry(rpc, failure.error());
       pause(wait, null, this::beginTry);
-    } else if (isWithoutEffect()) {
-      pause(giveUpAt.left(), null, this::finishWithLast);
     } else {
+      isOutOfTime = true;
       finish(told);
     }
   }
@@ -169,7 +178,7 @@ final class Repeat<A> {
   private void step(Runnable step) {
     try {
       step.run();
-    } catch (RuntimeException | Error thrown) {
+    } catch (Throwable thrown) {
       mayHaveEffect = true;
       isWithoutEffect = false;
       finish(CallFailure.of(Status.INTERNAL.withCause(thrown).asRuntimeException()));

@@ -2,7 +2,6 @@ package idempotency.client.internal;
 
 import idempotency.client.AsyncWork;
 import idempotency.client.ErrorKind;
-import idempotency.client.IdempotencyException;
 import idempotency.client.Key;
 import idempotency.client.OnLeaseExpiry;
 import idempotency.client.Request;
@@ -17,7 +16,6 @@ import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
-import java.util.concurrent.RejectedExecutionException;
 import org.jspecify.annotations.Nullable;
 
 /** One run, from its Begin to its record: who waits for it, and on which threads. For one call. */
@@ -30,6 +28,8 @@ public final class Run {
   private final Caller caller;
   private final Parts parts;
   private final Starter starter;
+  // Both before it is looked whether the client closes, so that the one or the other is seen.
+  private volatile @Nullable Session session;
   private volatile boolean hasBegunWork;
 
   // Of the thread that waits in blocking().
@@ -52,16 +52,21 @@ public final class Run {
     return caller;
   }
 
-  /** The client closes: work that has not begun does not. */
-  void stopBeforeWork() {
-    if (!hasBegunWork) caller.leave(StopReason.CANCELLED);
+  /** The client closes: work that has not begun does not, and work that runs is asked to stop. */
+  void stopForClose() {
+    Session running = session;
+    if (running != null && hasBegunWork) {
+      running.stop(StopReason.CLOSED);
+    } else {
+      caller.leave(StopReason.CLOSED);
+    }
   }
 
   /** Runs the work on this thread. */
   public RunResult blocking(Work fn) {
     if (!core.runs.add(this)) {
       caller.close();
-      throw closed().build();
+      throw Errors.closed().build();
     }
     try {
       // Nothing is sent for a caller that is gone already.
@@ -71,6 +76,7 @@ public final class Run {
       if (start instanceof Over over) return over.ending().orThrow();
       Thread worker = Thread.currentThread();
       Session session = session(start, () -> leaveIfInterrupted(worker));
+      hasBegunWork = true;
       Ending refused = session.refusal();
       if (refused != null) return refused.orThrow();
       WorkEnd work = session.run(fn);
@@ -87,9 +93,10 @@ public final class Run {
     CompletableFuture<RunResult> result = new CompletableFuture<>();
     if (!core.runs.add(this)) {
       caller.close();
-      result.completeExceptionally(closed().build());
+      result.completeExceptionally(Errors.closed().build());
       return result;
     }
+    core.stayAlive.enter();
     // Also when this completes it: then nobody looks any more.
     var unused = result.whenComplete((value, thrown) -> caller.leave(StopReason.CANCELLED));
     var unusedEnd =
@@ -100,6 +107,7 @@ public final class Run {
                 (ending, bug) -> {
                   finish();
                   complete(result, ending, bug);
+                  core.stayAlive.leave();
                 });
     return result;
   }
@@ -107,9 +115,9 @@ public final class Run {
   private static void complete(
       CompletableFuture<RunResult> result, @Nullable Ending ending, @Nullable Throwable bug) {
     try {
-      if (ending == null) throw new IllegalStateException(bug);
+      if (ending == null) throw Errors.failed(bug).build();
       result.complete(ending.orThrow());
-    } catch (RuntimeException | Error thrown) {
+    } catch (Throwable thrown) {
       result.completeExceptionally(thrown);
     }
   }
@@ -127,9 +135,12 @@ public final class Run {
     try {
       executor.execute(
           () -> {
-            if (session.claim()) session.run(fn, ended);
+            if (!session.claim()) return;
+            hasBegunWork = true;
+            session.run(fn, ended);
           });
-    } catch (RejectedExecutionException refused) {
+    } catch (Throwable refused) {
+      // Rejected, or out of threads, or an executor's own bug: the key is not kept for it.
       if (session.claim()) {
         ended.complete(
             session.refuse(
@@ -140,8 +151,9 @@ public final class Run {
   }
 
   private Session session(Start start, Runnable onTick) {
-    hasBegunWork = true;
-    return new Session(parts, start, onTick);
+    Session begun = new Session(parts, start, onTick);
+    session = begun;
+    return begun;
   }
 
   private void finish() {
@@ -157,7 +169,7 @@ public final class Run {
       } catch (InterruptedException e) {
         leaveInterrupted();
       } catch (ExecutionException bug) {
-        throw new IllegalStateException(bug);
+        throw Errors.failed(bug.getCause()).build();
       }
     }
   }
@@ -169,9 +181,5 @@ public final class Run {
 
   private void leaveIfInterrupted(Thread worker) {
     if (worker.isInterrupted()) caller.leave(StopReason.CANCELLED);
-  }
-
-  private static IdempotencyException.Builder closed() {
-    return Errors.of(ErrorKind.UNAVAILABLE, "the client is closed");
   }
 }

@@ -52,7 +52,7 @@ final class Sending<A> extends ClientStreamTracer.Factory implements StreamObser
       ClientCall<Q, A> call = channel.newCall(method, options);
       sending.call = call;
       ClientCalls.asyncUnaryCall(call, request, sending);
-    } catch (RuntimeException thrown) {
+    } catch (Throwable thrown) {
       sending.onError(thrown);
     } finally {
       context.detach(previous);

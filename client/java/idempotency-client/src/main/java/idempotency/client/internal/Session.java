@@ -5,6 +5,7 @@ import idempotency.client.Attempt;
 import idempotency.client.ErrorKind;
 import idempotency.client.IdempotencyException;
 import idempotency.client.RunResult;
+import idempotency.client.StopReason;
 import idempotency.client.Work;
 import idempotency.client.WorkResult;
 import idempotency.client.internal.Recorder.Recorded;
@@ -56,9 +57,15 @@ final class Session {
     return isClaimed.compareAndSet(false, true);
   }
 
+  /** Asks the work to stop; its caller still waits. */
+  void stop(StopReason reason) {
+    keeper.stop(reason);
+  }
+
   /** Why the work must not run after all, which can be found out until the very last moment. */
   @Nullable Ending refusal() {
     if (run.caller().isGone()) return refuse(run.caller().error());
+    if (run.core().isClosing()) return refuse(Errors.closed());
     if (response != null && keeper.remaining().isZero()) {
       return refuse(Errors.of(ErrorKind.LEASE_LOST, "the lease was over before the work began"));
     }

@@ -35,6 +35,10 @@ final class Starter {
   // The service counts a longer wait as this one; a caller that wants more asks again.
   private static final Duration LONGEST_WAIT = Duration.ofSeconds(30);
 
+  // A service that says 0 is not asked in a busy loop.
+  private static final long SHORTEST_PAUSE = 10_000_000;
+  private static final int DOWNSTREAM_KEY_LENGTH = 36;
+
   private final Core core;
   private final Caller caller;
   private final Context context;
@@ -147,12 +151,11 @@ final class Starter {
     }
     // The service knows this attempt as one that was started, or cannot tell us whether it does (it
     // may have run the call twice): what never began is said not to have happened. If the attempt
-    // is
-    // none of the record's, that changes nothing.
+    // is none of the record's, that changes nothing.
     boolean isOver =
         failure.kind() == ErrorKind.LEASE_LOST || failure.kind() == ErrorKind.NEEDS_RESOLUTION;
     if (isOver && !mayBeStarted) owner.release(false);
-    boolean endedByTime = failure.isWorthRepeating() && giveUpAt.isOver();
+    boolean endedByTime = failure.isWorthRepeating() && repeat.isOutOfTime();
     if (mayRunUnprotected && endedByTime && repeat.isWithoutEffect() && !mayBeStarted) {
       end.complete(new Unreached(failure.error()));
     } else {
@@ -168,8 +171,7 @@ final class Starter {
   }
 
   // Another attempt owns the work, so ours does not. The service is asked again if it ended the
-  // wait
-  // early, which it may when it holds too many.
+  // wait early, which it may when it holds too many.
   private void onInProgress(RunResult.InProgress inProgress) {
     mayBeStarted = false;
     mayRunUnprotected = false;
@@ -177,15 +179,19 @@ final class Starter {
     if (wait >= waitEnd.left()) {
       end.complete(new Over(Ending.of(inProgress)));
     } else {
-      Repeat.pause(core, caller, wait, null, () -> step(this::begin));
+      Repeat.pause(core, caller, Math.max(wait, SHORTEST_PAUSE), null, () -> step(this::begin));
     }
   }
 
   private void onStarted(BeginResponse response) {
     mayBeStarted = true;
     Started started = response.getStarted();
-    if (!started.getAttemptId().equals(request.getAttemptId()) || !started.hasLeaseRemaining()) {
+    if (!started.getAttemptId().equals(request.getAttemptId())) {
       giveUp(Errors.of(ErrorKind.INTERNAL, "the service started another attempt than ours"));
+      return;
+    }
+    if (!isWhole(response)) {
+      onStrangeAnswer();
       return;
     }
     Lease lease = new Lease(sentAt, FromProto.nanos(started.getLeaseRemaining()));
@@ -198,6 +204,15 @@ final class Starter {
       // Only a Renew makes it good.
       renew(response);
     }
+  }
+
+  // Without its downstream key, say, the work would pay under an empty one.
+  private static boolean isWhole(BeginResponse response) {
+    Started started = response.getStarted();
+    return started.hasLeaseRemaining()
+        && !response.getRecordId().isEmpty()
+        && started.getAttemptNumber() >= 1
+        && started.getDownstreamKey().length() == DOWNSTREAM_KEY_LENGTH;
   }
 
   private void renew(BeginResponse response) {
@@ -250,9 +265,9 @@ final class Starter {
   private void step(Runnable step) {
     try {
       step.run();
-    } catch (RuntimeException | Error thrown) {
+    } catch (Throwable thrown) {
       mayBeStarted = true;
-      giveUp(Errors.of(ErrorKind.INTERNAL, "the client failed").cause(thrown));
+      giveUp(Errors.failed(thrown));
     }
   }
 }

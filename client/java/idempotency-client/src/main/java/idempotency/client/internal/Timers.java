@@ -45,7 +45,7 @@ final class Timers {
   private static void run(Runnable task) {
     try {
       task.run();
-    } catch (RuntimeException bug) {
+    } catch (Throwable bug) {
       LOG.log(System.Logger.Level.ERROR, "a task of the idempotency client failed", bug);
     }
   }

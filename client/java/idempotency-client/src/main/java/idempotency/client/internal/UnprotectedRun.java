@@ -12,6 +12,9 @@ public final class UnprotectedRun {
   private static final Set<String> WITHOUT_EFFECT =
       Set.of("STORE_UNAVAILABLE", "OVERLOADED", "DRAINING");
 
+  /** What is left of a lease that there is none of: 292 years, so that its nanoseconds fit. */
+  static final Duration ENDLESS = Duration.ofNanos(Long.MAX_VALUE);
+
   private UnprotectedRun() {}
 
   /** Whether a service that is UNAVAILABLE for that reason has done nothing. */
@@ -25,13 +28,13 @@ public final class UnprotectedRun {
         && (error.reason().isEmpty() || isWithoutEffect(error.reason()));
   }
 
-  /** What the work gets: no number, no token, no downstream key, no lease. */
+  /** What the work gets: no number, no token, no downstream key, no lease that ends. */
   public static Attempt.Builder attempt() {
     return Attempt.builder("")
         .attemptNumber(0)
         .fencingToken(0)
         .unprotected(true)
-        .leaseRemaining(() -> Duration.ZERO);
+        .leaseRemaining(() -> ENDLESS);
   }
 
   /** The result, which nobody has recorded. */

@@ -53,7 +53,8 @@ public record WorkEnd(WorkResult work, @Nullable Throwable thrown) {
     try {
       FailureDisposition disposition = classify.apply(exception);
       return disposition == null ? FailureDisposition.UNKNOWN : disposition;
-    } catch (RuntimeException alsoNotKnown) {
+    } catch (Throwable alsoNotKnown) {
+      // Errors and checked exceptions, too, which other languages throw undeclared.
       return FailureDisposition.UNKNOWN;
     }
   }

@@ -17,6 +17,7 @@ import idempotency.client.StopReason;
 import idempotency.client.StopSignal;
 import idempotency.client.Work;
 import idempotency.client.internal.Arguments;
+import idempotency.client.internal.Moment;
 import idempotency.client.internal.UnprotectedRun;
 import idempotency.client.internal.WorkEnd;
 import java.util.HashMap;
@@ -25,7 +26,6 @@ import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
-import java.util.concurrent.RejectedExecutionException;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -133,11 +133,11 @@ public final class FakeRunner implements Runner {
           () -> {
             try {
               result.complete(run(key, request, onLeaseExpiry, fn, options, stop));
-            } catch (RuntimeException | Error thrown) {
+            } catch (Throwable thrown) {
               result.completeExceptionally(thrown);
             }
           });
-    } catch (RejectedExecutionException refused) {
+    } catch (Throwable refused) {
       result.completeExceptionally(
           error(ErrorKind.UNAVAILABLE, "the executor refused the work").cause(refused).build());
     }
@@ -225,7 +225,7 @@ public final class FakeRunner implements Runner {
   }
 
   private void awaitEnd(FakeRecord record, RunOptions options) {
-    long end = System.nanoTime() + options.waitTimeout().toNanos();
+    long end = System.nanoTime() + Moment.nanosOf(options.waitTimeout());
     try {
       while (record.isRunning && end - System.nanoTime() > 0) {
         wait(Math.max(1, (end - System.nanoTime()) / 1_000_000));

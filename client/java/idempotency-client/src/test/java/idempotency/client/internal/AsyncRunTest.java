@@ -17,7 +17,6 @@ import idempotency.client.LeaseLostException;
 import idempotency.client.RunOptions;
 import idempotency.client.RunResult;
 import idempotency.client.StopReason;
-import idempotency.client.UnavailableException;
 import idempotency.client.WorkResult;
 import idempotency.v1.BeginRequest;
 import java.time.Duration;
@@ -26,7 +25,6 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
@@ -143,23 +141,6 @@ final class AsyncRunTest {
       CompletableFuture<RunResult> future = start(service, NEVER);
       next(service.begins);
       future.cancel(false);
-      assertEquals("NOT_BEGUN", next(service.fails).getFailure().getCode());
-    }
-  }
-
-  @Test
-  void executorThatRefusesReleases() throws Exception {
-    try (ScriptedService service = new ScriptedService()) {
-      CompletableFuture<RunResult> future =
-          run(service, RunOptions.defaults())
-              .async(
-                  NEVER,
-                  task -> {
-                    throw new RejectedExecutionException();
-                  });
-      CompletionException thrown = assertThrows(CompletionException.class, future::join);
-      var error = assertInstanceOf(UnavailableException.class, thrown.getCause());
-      assertSame(null, error.work());
       assertEquals("NOT_BEGUN", next(service.fails).getFailure().getCode());
     }
   }

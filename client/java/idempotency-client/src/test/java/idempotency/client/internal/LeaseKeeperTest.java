@@ -7,11 +7,14 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import idempotency.client.ClientOptions;
+import idempotency.client.IdempotencyException;
 import idempotency.client.StopReason;
 import idempotency.v1.RenewRequest;
 import idempotency.v1.RenewResponse;
 import io.grpc.Context;
+import io.grpc.Metadata;
 import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
 import io.grpc.stub.StreamObserver;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
@@ -28,9 +31,18 @@ final class LeaseKeeperTest {
 
   private final AtomicLong nanos = new AtomicLong();
   private final LeaseClock clock = new LeaseClock(nanos::get, () -> 0);
+  private static final Metadata.Key<String> PUSHBACK =
+      Metadata.Key.of("grpc-retry-pushback-ms", Metadata.ASCII_STRING_MARSHALLER);
+
+  private final AtomicInteger told = new AtomicInteger();
   private final AtomicInteger refreshes = new AtomicInteger();
   private final ScriptedService service =
       new ScriptedService(ClientOptions.builder(), clock) {
+        @Override
+        public void onRetry(String rpc, IdempotencyException error) {
+          told.incrementAndGet();
+        }
+
         @Override
         public void refreshCredentials() {
           refreshes.incrementAndGet();
@@ -114,6 +126,24 @@ final class LeaseKeeperTest {
     pass(LEASE);
     assertEquals(StopReason.LEASE_LOST, keeper.stop().await());
     assertTrue(service.renewals.isEmpty());
+  }
+
+  @Test
+  void renewalThatMustNotBeRepeatedIsDueAThirdLater() throws Exception {
+    service.onRenew =
+        (request, answer) -> {
+          StatusRuntimeException refused = refusal(Status.Code.UNAVAILABLE, "OVERLOADED");
+          refused.getTrailers().put(PUSHBACK, "-1");
+          answer.onError(refused);
+        };
+    keeper.start();
+    pass(LEASE.dividedBy(3));
+    next(service.renewals);
+    while (told.get() == 0) Thread.onSpinWait();
+    nextRepeat();
+    Duration atLeast = LEASE.dividedBy(3).multipliedBy(2);
+    assertTrue(nanos.get() >= atLeast.toNanos(), "repeated too early");
+    assertEquals(StopReason.NONE, keeper.stop().reason());
   }
 
   @Test

@@ -13,17 +13,24 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import idempotency.client.ChannelOptions;
+import idempotency.client.ClientOptions;
+import idempotency.client.OnLeaseExpiry;
 import idempotency.client.OnUnavailable;
 import idempotency.client.RunOptions;
 import idempotency.client.RunResult;
 import idempotency.client.UnauthenticatedException;
 import idempotency.client.UnavailableException;
+import io.grpc.InsecureChannelCredentials;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 
 /** What becomes of refusals, against a service in this process. */
 final class RefusalTest {
@@ -85,7 +92,8 @@ final class RefusalTest {
   }
 
   @Test
-  void pauseBeyondTheStartTimeoutEndsUnprotectedAfterOneTry() {
+  @Timeout(45) // Less than the start timeout, which is not waited for.
+  void pauseBeyondTheStartTimeoutEndsUnprotectedAtOnce() {
     try (ScriptedService service = new ScriptedService()) {
       service.onBegin =
           (request, answer) -> {
@@ -93,7 +101,8 @@ final class RefusalTest {
             refused.getTrailers().put(PUSHBACK, "60000");
             answer.onError(refused);
           };
-      RunResult result = run(service, unprotected(Duration.ofSeconds(1))).blocking(attempt -> DONE);
+      RunResult result =
+          run(service, unprotected(Duration.ofSeconds(59))).blocking(attempt -> DONE);
       assertEquals(1, service.begins.size());
       var unprotected = assertInstanceOf(RunResult.Unprotected.class, result);
       assertEquals("OVERLOADED", unprotected.error().reason());
@@ -104,18 +113,48 @@ final class RefusalTest {
   }
 
   @Test
+  void nothingRunsUnprotectedWithoutATry() throws Exception {
+    // Takes connections and says nothing: the channel is connecting all the time.
+    try (ServerSocket silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
+      String target = "127.0.0.1:" + silent.getLocalPort();
+      Core core =
+          new Core(
+              ChannelOptions.of(target, InsecureChannelCredentials.create()),
+              ClientOptions.defaults());
+      try {
+        Run run =
+            new Run(
+                core,
+                RunTest.KEY,
+                RunTest.REQUEST,
+                OnLeaseExpiry.TAKE_OVER,
+                unprotected(Duration.ofMillis(500)));
+        assertThrows(UnavailableException.class, () -> run.blocking(NEVER));
+        assertEquals(0, core.unprotectedRuns());
+      } finally {
+        core.close();
+      }
+    }
+  }
+
+  @Test
   void unprotectedWorkHasNoLeaseAndNoToken() {
     try (ScriptedService service = new ScriptedService()) {
       service.onBegin =
-          (request, answer) -> answer.onError(refusal(Status.Code.UNAVAILABLE, "DRAINING"));
-      run(service, unprotected(Duration.ofMillis(500)))
+          (request, answer) -> {
+            StatusRuntimeException refused = refusal(Status.Code.UNAVAILABLE, "DRAINING");
+            refused.getTrailers().put(PUSHBACK, "60000");
+            answer.onError(refused);
+          };
+      run(service, unprotected(Duration.ofSeconds(59)))
           .blocking(
               attempt -> {
                 assertTrue(attempt.unprotected());
                 assertEquals(0, attempt.attemptNumber());
                 assertEquals(0, attempt.fencingToken());
                 assertEquals("", attempt.downstreamKey());
-                assertEquals(Duration.ZERO, attempt.leaseRemaining());
+                assertTrue(attempt.leaseRemaining().compareTo(Duration.ofDays(3650)) > 0);
+                assertTrue(attempt.leaseRemaining().toNanos() > 0);
                 assertEquals(1, service.core().unprotectedRuns());
                 return DONE;
               });

@@ -8,7 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
-import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -23,7 +22,6 @@ import idempotency.client.Key;
 import idempotency.client.LeaseLostException;
 import idempotency.client.OnLeaseExpiry;
 import idempotency.client.Outcome;
-import idempotency.client.OutcomeNotRecordedException;
 import idempotency.client.Request;
 import idempotency.client.RunOptions;
 import idempotency.client.RunResult;
@@ -31,16 +29,19 @@ import idempotency.client.StopReason;
 import idempotency.client.Work;
 import idempotency.client.WorkResult;
 import idempotency.v1.BeginRequest;
+import idempotency.v1.BeginResponse;
 import idempotency.v1.FailRequest;
+import idempotency.v1.Started;
 import io.grpc.Context;
 import io.grpc.Status;
 import java.time.Duration;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /** The blocking face, against a service in this process. */
 final class RunTest {
@@ -206,6 +207,69 @@ final class RunTest {
     }
   }
 
+  static Stream<UnaryOperator<BeginResponse.Builder>> mutilations() {
+    return Stream.of(
+        BeginResponse.Builder::clearRecordId,
+        begun -> change(begun, Started.Builder::clearAttemptNumber),
+        begun -> change(begun, started -> started.setAttemptNumber(-1)),
+        begun -> change(begun, Started.Builder::clearDownstreamKey),
+        begun -> change(begun, started -> started.setDownstreamKey("short")),
+        begun -> change(begun, Started.Builder::clearLeaseRemaining));
+  }
+
+  private static BeginResponse.Builder change(
+      BeginResponse.Builder begun, UnaryOperator<Started.Builder> change) {
+    return begun.setStarted(change.apply(begun.getStarted().toBuilder()));
+  }
+
+  @ParameterizedTest
+  @MethodSource("mutilations")
+  void startWithoutAllThatWorkNeedsIsNotTaken(UnaryOperator<BeginResponse.Builder> mutilate)
+      throws Exception {
+    try (ScriptedService service = new ScriptedService()) {
+      service.onBegin =
+          (request, answer) -> {
+            BeginResponse whole = started(request, ScriptedService.LEASE);
+            answer(answer, mutilate.apply(whole.toBuilder()).build());
+          };
+      assertThrows(InternalException.class, () -> runOnce(service, NEVER));
+      assertEquals("NOT_BEGUN", next(service.fails).getFailure().getCode());
+    }
+  }
+
+  @Test
+  void actionThatTheClientDoesNotKnowIsTheStrictOne() {
+    try (ScriptedService service = new ScriptedService()) {
+      service.onBegin =
+          (request, answer) -> {
+            BeginResponse whole = started(request, ScriptedService.LEASE);
+            answer(answer, whole.toBuilder().setOnLeaseExpiryValue(99).build());
+          };
+      AtomicReference<OnLeaseExpiry> seen = new AtomicReference<>();
+      runOnce(
+          service,
+          attempt -> {
+            seen.set(attempt.onLeaseExpiry());
+            return DONE;
+          });
+      assertEquals(OnLeaseExpiry.HOLD, seen.get());
+    }
+  }
+
+  @Test
+  void longWordsOfAFailureAreTheSameHereAndInTheRecord() throws Exception {
+    try (ScriptedService service = new ScriptedService()) {
+      RunResult result =
+          runOnce(service, a -> WorkResult.finalFailure("é".repeat(40), "x".repeat(2000)));
+      var recorded = next(service.fails).getFailure();
+      var failed = assertInstanceOf(RunResult.Failed.class, result).failure();
+      assertEquals("é".repeat(32), failed.code());
+      assertEquals(recorded.getCode(), failed.code());
+      assertEquals("x".repeat(1024), failed.message());
+      assertEquals(recorded.getMessage(), failed.message());
+    }
+  }
+
   @Test
   void leaseThatIsOverOnArrivalIsRenewedFirst() throws Exception {
     try (ScriptedService service = new ScriptedService()) {
@@ -320,114 +384,6 @@ final class RunTest {
       assertTrue(Thread.interrupted());
       service.core().close();
       assertTrue(service.fails.isEmpty());
-    }
-  }
-
-  @Test
-  void hookThatThrowsCostsNothing() {
-    ScriptedService service =
-        new ScriptedService() {
-          @Override
-          public void onRetry(String rpc, idempotency.client.IdempotencyException error) {
-            throw new IllegalStateException("a hook");
-          }
-        };
-    try (service) {
-      AtomicInteger tries = new AtomicInteger();
-      var working = service.onComplete;
-      service.onComplete =
-          (request, answer) -> {
-            if (tries.incrementAndGet() < 3) {
-              answer.onError(Status.UNAVAILABLE.asRuntimeException());
-            } else {
-              working.accept(request, answer);
-            }
-          };
-      assertInstanceOf(RunResult.Completed.class, runOnce(service, attempt -> DONE));
-    }
-  }
-
-  @Test
-  void closingEndsWhatHasNotBegunAndRefusesWhatComes() throws Exception {
-    try (ScriptedService service = new ScriptedService()) {
-      service.onBegin = (request, answer) -> {};
-      CompletableFuture<RunResult> waiting =
-          CompletableFuture.supplyAsync(() -> runOnce(service, NEVER));
-      next(service.begins);
-      service.core().close();
-      Throwable thrown = waiting.handle((result, error) -> error.getCause()).get();
-      assertInstanceOf(CancelledException.class, thrown);
-      assertThrows(idempotency.client.UnavailableException.class, () -> runOnce(service, NEVER));
-      assertThrows(
-          idempotency.client.UnavailableException.class,
-          () -> Lookup.of(service.core(), KEY, false));
-    }
-  }
-
-  @Test
-  void closingWaitsForWorkThatRuns() throws Exception {
-    try (ScriptedService service = new ScriptedService()) {
-      CountDownLatch begun = new CountDownLatch(1);
-      CountDownLatch go = new CountDownLatch(1);
-      AtomicReference<StopReason> reason = new AtomicReference<>();
-      CompletableFuture<RunResult> working =
-          CompletableFuture.supplyAsync(
-              () ->
-                  runOnce(
-                      service,
-                      attempt -> {
-                        begun.countDown();
-                        go.await();
-                        reason.set(attempt.stop().reason());
-                        return DONE;
-                      }));
-      begun.await();
-      CompletableFuture<Void> closed = CompletableFuture.runAsync(service.core()::close);
-      go.countDown();
-      closed.get();
-      assertInstanceOf(RunResult.Completed.class, working.get());
-      assertEquals(StopReason.NONE, reason.get());
-    }
-  }
-
-  @Test
-  void workThatOutlastsTheClientIsToldToTheHook() throws Exception {
-    ClientOptions.Builder options = ClientOptions.builder().shutdownTimeout(Duration.ofMillis(1));
-    try (ScriptedService service = new ScriptedService(options, LeaseClock.SYSTEM)) {
-      CountDownLatch begun = new CountDownLatch(1);
-      CompletableFuture<RunResult> working =
-          CompletableFuture.supplyAsync(
-              () ->
-                  runOnce(
-                      service,
-                      attempt -> {
-                        begun.countDown();
-                        attempt.stop().await();
-                        return DONE;
-                      }));
-      begun.await();
-      service.core().close();
-      Throwable thrown = working.handle((result, error) -> error.getCause()).get();
-      var error = assertInstanceOf(OutcomeNotRecordedException.class, thrown);
-      assertFalse(error.stillRecording());
-      assertSame(DONE, error.work());
-      assertSame(DONE, next(service.notRecorded).work());
-    }
-  }
-
-  @Test
-  void recordUnderWayIsGivenUpWhenTheClientCloses() throws Exception {
-    ClientOptions.Builder options = ClientOptions.builder().shutdownTimeout(Duration.ofMillis(1));
-    try (ScriptedService service = new ScriptedService(options, LeaseClock.SYSTEM)) {
-      service.onComplete = (request, answer) -> {};
-      CompletableFuture<RunResult> working =
-          CompletableFuture.supplyAsync(() -> runOnce(service, attempt -> DONE));
-      next(service.completes);
-      service.core().close();
-      assertSame(DONE, next(service.notRecorded).work());
-      Throwable thrown = working.handle((result, error) -> error.getCause()).get();
-      assertInstanceOf(OutcomeNotRecordedException.class, thrown);
-      assertNull(service.fails.poll());
     }
   }
 }
