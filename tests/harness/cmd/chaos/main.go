@@ -79,12 +79,21 @@ func run() error {
 		closing := catchAll(ctx, chaos.SelectPlanted(*planted, *seed), options)
 		return closing.print()
 	}
+	// Beside the scenarios, since both sleep most of the time.
+	caught := make(chan tally, 1)
+	go func() { caught <- catchRotating(ctx, *plantedServer, options) }()
 	closing := rounds(ctx, scenarios, options, time.Duration(*seconds)*time.Second)
-	if *plantedServer != "" && ctx.Err() == nil {
-		options.Binaries.Server = *plantedServer
-		closing.add(catchAll(ctx, chaos.SelectPlanted("rotate", *seed), options))
-	}
+	closing.add(<-caught)
 	return closing.print()
+}
+
+// catchRotating tries some of the planted faults, others with each seed. Without a program that has them, none.
+func catchRotating(ctx context.Context, server string, options chaos.Options) tally {
+	if server == "" {
+		return tally{}
+	}
+	options.Binaries.Server, options.Parallel = server, 1
+	return catchAll(ctx, chaos.SelectPlanted("rotate", options.Seed), options)
 }
 
 // rounds runs the scenarios once, and again while there is time.
