@@ -113,6 +113,9 @@ class FaultProxy::Call : public grpc::ServerGenericBidiReactor {
       if (fault_->kind == CallFault::Kind::kLoseAnswer) return End(fault_->status);
       if (fault_->kind == CallFault::Kind::kHangAfter) return HangOn();
       if (fault_->kind == CallFault::Kind::kAnswerAfter) return Answer(fault_->bytes);
+      if (fault_->kind == CallFault::Kind::kChange && status.ok()) {
+        return Answer(fault_->change(BytesOf(response_)));
+      }
     }
     for (const auto& [name, value] : upstream_context_.GetServerTrailingMetadata()) {
       context_->AddTrailingMetadata({name.data(), name.size()}, {value.data(), value.size()});

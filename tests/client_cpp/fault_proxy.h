@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,16 +25,18 @@ namespace idempotency {
 // What becomes of one call.
 struct CallFault {
   enum class Kind {
-    kRefuse,      // answered with `status`, not forwarded
-    kLoseAnswer,  // forwarded; when the service has answered, answered with `status` instead
-    kHang,        // never answered, not forwarded
-    kHangAfter,   // forwarded, its answer kept back
-    kAnswer,      // answered OK with `bytes`, not forwarded
-    kAnswerAfter  // forwarded, then answered OK with `bytes` instead
+    kRefuse,       // answered with `status`, not forwarded
+    kLoseAnswer,   // forwarded; when the service has answered, answered with `status` instead
+    kHang,         // never answered, not forwarded
+    kHangAfter,    // forwarded, its answer kept back
+    kAnswer,       // answered OK with `bytes`, not forwarded
+    kAnswerAfter,  // forwarded, then answered OK with `bytes` instead
+    kChange        // forwarded, its answer changed by `change`
   };
   Kind kind = Kind::kRefuse;
   grpc::Status status;
   std::string bytes;
+  std::function<std::string(const std::string&)> change;
   std::vector<std::pair<std::string, std::string>> trailers;
 };
 
@@ -44,6 +47,19 @@ CallFault Hanging();
 CallFault HangingAfter();
 CallFault Answering(std::string bytes);
 CallFault AnsweringAfter(std::string bytes);
+// `change` is given the service's answer as a message, and spoils it.
+template <typename Response>
+CallFault Changing(std::function<void(Response*)> change) {
+  CallFault fault;
+  fault.kind = CallFault::Kind::kChange;
+  fault.change = [change = std::move(change)](const std::string& bytes) {
+    Response response;
+    response.ParseFromString(bytes);
+    change(&response);
+    return response.SerializeAsString();
+  };
+  return fault;
+}
 // As the service refuses: with ErrorInfo, and RetryInfo if `retry_ms` is not negative.
 CallFault RefusedBecause(grpc::StatusCode code, const std::string& reason, int retry_ms = -1);
 CallFault WithPushback(CallFault fault, const std::string& pushback_ms);

@@ -63,6 +63,19 @@ TEST_F(LeaseTest, RenewThatFailsIsRepeatedBeforeTheLeaseEnds) {
       LeaseOf(milliseconds(12'000))));
 }
 
+TEST_F(LeaseTest, NegativePushbackOnARenewPutsTheNextOneAThirdLater) {
+  proxy_.Next("Renew", WithPushback(Refused(), "-1"));
+  proxy_.Next("Renew", Hanging());
+  (void)ResultAs<Completed>(Run(
+      [&](const Attempt& attempt) {
+        EXPECT_TRUE(Eventually([&] { return proxy_.Count("Renew") >= 2; }));
+        // None was accepted, and two thirds have passed; however long this has taken.
+        EXPECT_LE(attempt.lease_remaining(), milliseconds(2100));
+        return Done();
+      },
+      LeaseOf(milliseconds(6000))));
+}
+
 TEST_F(LeaseTest, WorkIsAskedToStopWhenTheLeaseCannotBeRenewed) {
   proxy_.Always("Renew", Refused());
   const auto completed = ResultAs<Completed>(Run(

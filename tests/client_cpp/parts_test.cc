@@ -1,5 +1,6 @@
 // The client's parts that need no service.
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "client/cpp/src/utf8.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "idempotency/v1/error.pb.h"
 #include "openssl/sha.h"
 
 namespace idempotency::client {
@@ -211,6 +213,56 @@ TEST(CallFailure, JudgesAnUnknownReasonByItsCode) {
                               Details("ErrorInfo", "\x0A\x03NEW\x12\x0Eidempotency.v1"));
   EXPECT_EQ(failure.error.kind, ErrorKind::kPermissionDenied);
   EXPECT_EQ(failure.error.reason, "NEW");
+  EXPECT_TRUE(failure.may_have_effect);
+}
+
+TEST(CallFailure, KnowsWhichReasonsSayThatNothingWasDone) {
+  const auto* const reasons = v1::ErrorReason_descriptor();
+  for (int i = 0; i < reasons->value_count(); ++i) {
+    const std::string prefix = "ERROR_REASON_";
+    const std::string reason = reasons->value(i)->name().substr(prefix.size());
+    const auto failure =
+        Failed(grpc::StatusCode::UNAVAILABLE,
+               Details("ErrorInfo", "\x0A" + std::string(1, static_cast<char>(reason.size())) +
+                                        reason + "\x12\x0Eidempotency.v1"));
+    EXPECT_EQ(failure.error.reason, reason);
+    EXPECT_EQ(failure.may_have_effect,
+              reason == "COMMIT_UNKNOWN" || reason == "INTERNAL" || reason == "UNSPECIFIED")
+        << reason;
+  }
+}
+
+CallFailure PushedBack(const std::vector<std::string>& values) {
+  std::multimap<grpc::string_ref, grpc::string_ref> trailers;
+  for (const std::string& value : values) trailers.emplace("grpc-retry-pushback-ms", value);
+  CallFailure failure;
+  ReadPushback(trailers, &failure);
+  return failure;
+}
+
+TEST(Pushback, IsAWholeNumberOfMilliseconds) {
+  EXPECT_EQ(PushedBack({"0"}).retry_after, milliseconds(0));
+  EXPECT_EQ(PushedBack({"0150"}).retry_after, milliseconds(150));
+  EXPECT_EQ(PushedBack({"2147483647"}).retry_after, milliseconds(2'147'483'647));
+  EXPECT_FALSE(PushedBack({"2147483647"}).must_not_retry);
+  EXPECT_FALSE(PushedBack({}).must_not_retry);
+  EXPECT_FALSE(PushedBack({}).retry_after.has_value());
+}
+
+TEST(Pushback, ThatIsAnythingElseSaysNotToRepeat) {
+  for (const char* text : {"-1", "-0", "+1", "", " 1", "1 ", "1.5", "1e3", "0x10", "soon",
+                           "2147483648", "18446744073709551616"}) {
+    EXPECT_TRUE(PushedBack({text}).must_not_retry) << text;
+    EXPECT_FALSE(PushedBack({text}).retry_after.has_value()) << text;
+  }
+  EXPECT_TRUE(PushedBack({"1", "2"}).must_not_retry);
+}
+
+TEST(FromProto, TakesALeaseExpiryActionThatItDoesNotKnowForTheStrictOne) {
+  EXPECT_EQ(FromProto(v1::LEASE_EXPIRY_ACTION_TAKE_OVER), OnLeaseExpiry::kTakeOver);
+  EXPECT_EQ(FromProto(v1::LEASE_EXPIRY_ACTION_HOLD), OnLeaseExpiry::kHold);
+  EXPECT_EQ(FromProto(v1::LEASE_EXPIRY_ACTION_UNSPECIFIED), OnLeaseExpiry::kHold);
+  EXPECT_EQ(FromProto(static_cast<v1::LeaseExpiryAction>(3)), OnLeaseExpiry::kHold);
 }
 
 TEST(FromProto, TakesNonsenseFromABrokenServer) {

@@ -99,6 +99,47 @@ TEST_F(RetryTest, NegativePushbackEndsTheRepeats) {
   EXPECT_EQ(proxy_.Count("Begin"), 1);
 }
 
+TEST_F(RetryTest, NegativePushbackEndsTheRepeatWithFreshCredentials) {
+  ClientOptions options = QuickOptions();
+  options.hooks.refresh_credentials = [] { ADD_FAILURE() << "refreshed"; };
+  proxy_.Next(
+      "Begin",
+      WithPushback(RefusedBecause(StatusCode::UNAUTHENTICATED, "CREDENTIALS_INVALID"), "-1"));
+  const auto client = NewClient(options);
+  EXPECT_EQ(ResultAs<Error>(Run(*client)).kind, ErrorKind::kUnauthenticated);
+  EXPECT_EQ(proxy_.Count("Begin"), 1);
+}
+
+// What it means is not known, so the service may have started the attempt.
+TEST_F(RetryTest, BeginRefusedForANewReasonFreesTheKey) {
+  proxy_.Next("Begin", RefusedBecause(StatusCode::INTERNAL, "NEWER_THAN_THIS_CLIENT"));
+  const auto client = NewClient();
+  EXPECT_EQ(ResultAs<Error>(Run(*client)).reason, "NEWER_THAN_THIS_CLIENT");
+  EXPECT_TRUE(Eventually([&] { return proxy_.Count("Fail") >= 1; }));
+}
+
+TEST_F(RetryTest, TryWithoutEndDoesNotOverflowWithAWait) {
+  ClientOptions endless;
+  endless.rpc_timeout = milliseconds::max();
+  const auto client = NewClient(endless);
+  RunOptions options;
+  options.wait_timeout = std::chrono::seconds(1);
+  (void)ResultAs<Completed>(Run(*client, options));
+  EXPECT_EQ(proxy_.Count("Begin"), 1);
+}
+
+TEST_F(RetryTest, WaitIsNoBusyLoopWhereTheServiceNamesNoPause) {
+  v1::BeginResponse busy;
+  busy.mutable_in_progress();
+  proxy_.Always("Begin", Answering(busy.SerializeAsString()));
+  const auto client = NewClient();
+  RunOptions options;
+  options.wait_timeout = milliseconds(300);
+  (void)ResultAs<InProgress>(Run(*client, options));
+  // At most each 10 ms, on the fastest machine.
+  EXPECT_LE(proxy_.Count("Begin"), 31);
+}
+
 TEST_F(RetryTest, UnauthenticatedIsRepeatedOnceWithFreshCredentials) {
   int refreshed = 0;
   ClientOptions options = QuickOptions();
@@ -148,6 +189,40 @@ TEST_F(RetryTest, StartOfAnotherAttemptRunsNothing) {
   EXPECT_EQ(ResultAs<Error>(Run(*client)).kind, ErrorKind::kInternal);
   EXPECT_EQ(runs_, 0);
 }
+
+struct PartOfAStart {
+  const char* name;
+  void (*spoil)(v1::BeginResponse*);
+};
+
+class StartThatIsNotWhole : public RetryTest, public testing::WithParamInterface<PartOfAStart> {};
+
+TEST_P(StartThatIsNotWhole, RunsNothingAndFreesTheKey) {
+  proxy_.Next("Begin", Changing<v1::BeginResponse>(GetParam().spoil));
+  const auto client = NewClient();
+  const auto error = ResultAs<Error>(Run(*client));
+  EXPECT_EQ(error.kind, ErrorKind::kInternal);
+  EXPECT_FALSE(error.work.has_value());
+  EXPECT_EQ(runs_, 0);
+  EXPECT_TRUE(Eventually([&] { return IsState(v1::RECORD_STATE_RELEASED); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Parts, StartThatIsNotWhole,
+    testing::Values(
+        PartOfAStart{"Lease",
+                     [](auto* begun) { begun->mutable_started()->clear_lease_remaining(); }},
+        PartOfAStart{"RecordId", [](auto* begun) { begun->clear_record_id(); }},
+        PartOfAStart{"AttemptNumber",
+                     [](auto* begun) { begun->mutable_started()->clear_attempt_number(); }},
+        PartOfAStart{"NegativeAttemptNumber",
+                     [](auto* begun) { begun->mutable_started()->set_attempt_number(-1); }},
+        PartOfAStart{"DownstreamKey",
+                     [](auto* begun) { begun->mutable_started()->clear_downstream_key(); }},
+        PartOfAStart{
+            "ShortDownstreamKey",
+            [](auto* begun) { begun->mutable_started()->mutable_downstream_key()->pop_back(); }}),
+    [](const auto& each) { return std::string(each.param.name); });
 
 TEST_F(RetryTest, ReplayWithoutAnAnswerIsAnError) {
   v1::BeginResponse empty;
@@ -340,9 +415,9 @@ TEST_F(RetryTest, BeginRefusedAfterALostAnswerSaysThatNothingWasDone) {
 
 // By then its lease is over, or nearly: it is renewed before the work, or resumed by the service.
 TEST_F(RetryTest, BeginWhoseAnswerCameTooLateIsMadeGoodBeforeTheWork) {
-  proxy_.Next("Begin", WithPushback(AnswerLost(), "150"));
+  proxy_.Next("Begin", WithPushback(AnswerLost(), "3200"));
   RunOptions options;
-  options.lease_duration = milliseconds(100);
+  options.lease_duration = milliseconds(3000);
   const auto client = NewClient();
   const auto completed = ResultAs<Completed>(Run(*client, options));
   EXPECT_EQ(completed.attempt_number, 1);

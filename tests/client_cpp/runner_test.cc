@@ -59,6 +59,17 @@ TEST_P(RunnerTest, FinalFailureIsReplayed) {
   EXPECT_EQ(std::get<Failure>(replayed.answer).code, "DECLINED");
 }
 
+TEST_P(RunnerTest, LongWordsOfAFailureAreCutInEveryAnswer) {
+  const std::string words(1023, 'm');
+  const auto failed = ResultAs<Failed>(Run(
+      [&](const Attempt&) { return WorkResult::FinalFailure(std::string(65, 'c'), words + "€"); }));
+  EXPECT_EQ(failed.failure.code, std::string(64, 'c'));
+  EXPECT_EQ(failed.failure.message, words);
+  const auto replayed = ResultAs<Replayed>(Run(MustNotRun));
+  EXPECT_EQ(std::get<Failure>(replayed.answer).code, failed.failure.code);
+  EXPECT_EQ(std::get<Failure>(replayed.answer).message, failed.failure.message);
+}
+
 TEST_P(RunnerTest, NotAppliedStartsTheNextAttempt) {
   Attempt first;
   (void)Run([&](const Attempt& attempt) {
@@ -126,6 +137,24 @@ TEST_P(RunnerTest, SecondCallMeanwhileIsInProgressOrWaits) {
   (void)ResultAs<Replayed>(waited);
 }
 
+TEST_P(RunnerTest, SpansWithoutEndDoNotOverflow) {
+  RunOptions options;
+  options.wait_timeout = std::chrono::milliseconds::max();
+  options.max_duration = std::chrono::milliseconds::max();
+  options.start_timeout = std::chrono::milliseconds::max();
+  RunResult waited;
+  std::thread waiter;
+  (void)ResultAs<Completed>(Run(
+      [&](const Attempt& attempt) {
+        EXPECT_FALSE(attempt.stop.stop_requested());
+        waiter = std::thread([&] { waited = Run(MustNotRun, options); });
+        return Done();
+      },
+      options));
+  waiter.join();
+  (void)ResultAs<Replayed>(waited);
+}
+
 TEST_P(RunnerTest, CallThatIsCancelledBeforeTheWorkDoesNotRun) {
   std::stop_source source;
   source.request_stop();
@@ -183,6 +212,7 @@ TEST_P(RunnerTest, MistakesThatNeedNoServiceAreNamed) {
        }},
       {"ttl",
        [](auto*, auto*, auto*, auto* options, auto*) { options->ttl = std::chrono::seconds(-1); }},
+      {"ttl", [](Key* key, auto*, auto*, auto*, auto*) { key->ttl = std::chrono::seconds(-1); }},
       {"lease_duration", [](auto*, auto*, auto*, auto* options,
                             auto*) { options->lease_duration = milliseconds(-1); }},
       {"wait_timeout",

@@ -1,5 +1,7 @@
 // Running without the service: only where it was typed out, and only where nothing can have been
 // done.
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -11,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/src/channel_watch.h"
 #include "gmock/gmock.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 #include "gtest/gtest.h"
@@ -29,7 +33,7 @@ class UnprotectedTest : public ClientTest {
  protected:
   UnprotectedTest() {
     options_.on_unavailable = OnUnavailable::kRunUnprotected;
-    options_.start_timeout = milliseconds(400);
+    options_.start_timeout = milliseconds(1000);
     client_options_.hooks.log_warning = [this](const std::string& line) { lines_.push_back(line); };
     client_options_.hooks.on_unprotected = [this](const Key& key, const Error& error) {
       EXPECT_EQ(key.idempotency_key, key_.idempotency_key);
@@ -249,6 +253,45 @@ TEST_F(UnprotectedTest, SomebodyWhoWasAtItForbidsTheRun) {
   options_.wait_timeout = milliseconds(300);
   EXPECT_EQ(ResultAs<Error>(RunThroughProxy()).reason, "OVERLOADED");
   EXPECT_EQ(runs_, 0);
+}
+
+// Something that takes connections and says nothing: the channel never knows whether it has one.
+class SilentListener {
+ public:
+  SilentListener() : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(fd_, generic, size), 0);
+    EXPECT_EQ(listen(fd_, 8), 0);
+    EXPECT_EQ(getsockname(fd_, generic, &size), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~SilentListener() { close(fd_); }
+  SilentListener(const SilentListener&) = delete;
+  SilentListener& operator=(const SilentListener&) = delete;
+
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+ private:
+  const int fd_;
+  int port_ = 0;
+};
+
+// Where no try was made, none was proven to be without effect.
+TEST_F(UnprotectedTest, ServiceThatWasNeverTriedRunsNothing) {
+  const SilentListener silent;
+  grpc::ChannelArguments patient;
+  patient.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 60'000);
+  const auto channel =
+      grpc::CreateCustomChannel(silent.address(), grpc::InsecureChannelCredentials(), patient);
+  options_.start_timeout = milliseconds(200);
+  Client client({channel, channel}, client_options_);
+  EXPECT_EQ(ResultAs<Error>(Run(client)).kind, ErrorKind::kUnavailable);
+  EXPECT_EQ(runs_, 0);
+  EXPECT_TRUE(told_.empty());
 }
 
 TEST(DownWatch, SeesAConnectionThatCameAndWent) {

@@ -219,5 +219,13 @@ TEST(HttpAnswer, TakesSpansAtTheEndsOfTheirType) {
   EXPECT_EQ(retry_after(std::chrono::milliseconds::min()), "1");
 }
 
+TEST(HttpAnswer, LeavesOutABodyThatIsSaidToBeOmitted) {
+  Completed completed;
+  completed.outcome.status_code = 200;
+  completed.outcome.body = "half of it";
+  completed.outcome.body_omitted = true;
+  EXPECT_EQ(HttpAnswerOf(completed).body, "");
+}
+
 }  // namespace
 }  // namespace idempotency::client

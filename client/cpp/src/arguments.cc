@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "client/cpp/src/convert.h"
 #include "client/cpp/src/utf8.h"
 
 namespace idempotency::client {
@@ -46,9 +47,9 @@ class Violations {
   std::vector<FieldViolation> list_;
 };
 
-void CheckOptions(const RunOptions& options, OnLeaseExpiry on_lease_expiry,
+void CheckOptions(const Key& key, const RunOptions& options, OnLeaseExpiry on_lease_expiry,
                   Violations* violations) {
-  if (options.ttl.has_value()) violations->CheckNotNegative("ttl", *options.ttl);
+  if (const auto ttl = TtlOf(key, options)) violations->CheckNotNegative("ttl", *ttl);
   if (options.lease_duration.has_value()) {
     violations->CheckNotNegative("lease_duration", *options.lease_duration);
   }
@@ -113,7 +114,7 @@ std::optional<Error> FaultOf(const Key& key, const Request& request, OnLeaseExpi
   if (on_lease_expiry != OnLeaseExpiry::kTakeOver && on_lease_expiry != OnLeaseExpiry::kHold) {
     violations.Add("on_lease_expiry", "must be kTakeOver or kHold");
   }
-  CheckOptions(options, on_lease_expiry, &violations);
+  CheckOptions(key, options, on_lease_expiry, &violations);
   if (!fn) violations.Add("fn", "must be given");
   return violations.TakeError();
 }

@@ -1,6 +1,8 @@
 #include "client/cpp/src/call_failure.h"
 
 #include <charconv>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -14,8 +16,10 @@ namespace {
 
 constexpr char kDomain[] = "idempotency.v1";
 constexpr char kPushbackTrailer[] = "grpc-retry-pushback-ms";
+constexpr uint64_t kLongestPushback = std::numeric_limits<int32_t>::max();
 
-ErrorKind KindOfReason(const std::string& reason) {
+// nullopt: the code says more, INTERNAL, or says all there is, a reason that is not known.
+std::optional<ErrorKind> KindOfReason(const std::string& reason) {
   static const auto* const kinds = new std::unordered_map<std::string, ErrorKind>{
       {"INVALID_FIELD", ErrorKind::kInvalidField},
       {"KEY_REUSED", ErrorKind::kKeyReused},
@@ -36,7 +40,8 @@ ErrorKind KindOfReason(const std::string& reason) {
       {"COMMIT_UNKNOWN", ErrorKind::kUnavailable},
   };
   const auto found = kinds->find(reason);
-  return found == kinds->end() ? ErrorKind::kInternal : found->second;
+  if (found == kinds->end()) return std::nullopt;
+  return found->second;
 }
 
 // Without a reason, or with one that this client is too old for.
@@ -90,22 +95,23 @@ void ReadDetails(const std::string& bytes, CallFailure* failure) {
   }
 }
 
-// By gRPC's own rule: what is negative or no number says not to repeat.
-void ReadPushback(const grpc::ClientContext& context, CallFailure* failure) {
-  const auto& trailers = context.GetServerTrailingMetadata();
-  const auto found = trailers.find(kPushbackTrailer);
-  if (found == trailers.end()) return;
-  const std::string_view text(found->second.data(), found->second.size());
-  int64_t millis = -1;
-  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), millis);
-  if (fault != std::errc() || end != text.data() + text.size() || millis < 0) {
+}  // namespace
+
+void ReadPushback(const std::multimap<grpc::string_ref, grpc::string_ref>& trailers,
+                  CallFailure* failure) {
+  const auto count = trailers.count(kPushbackTrailer);
+  if (count == 0) return;
+  const grpc::string_ref value = trailers.find(kPushbackTrailer)->second;
+  const char* const last = value.data() + value.size();
+  // Without a sign, so that one is no digit.
+  uint64_t millis = 0;
+  const auto [end, fault] = std::from_chars(value.data(), last, millis);
+  if (count > 1 || fault != std::errc() || end != last || millis > kLongestPushback) {
     failure->must_not_retry = true;
   } else {
     failure->retry_after = std::chrono::milliseconds(millis);
   }
 }
-
-}  // namespace
 
 Error MakeError(ErrorKind kind, std::string message) {
   Error error;
@@ -119,15 +125,14 @@ CallFailure FailureOf(const grpc::Status& status, const grpc::ClientContext& con
   failure.error.grpc_code = status.error_code();
   failure.error.message = status.error_message();
   ReadDetails(status.error_details(), &failure);
-  ReadPushback(context, &failure);
+  ReadPushback(context.GetServerTrailingMetadata(), &failure);
   const std::string& reason = failure.error.reason;
-  failure.error.kind = KindOfReason(reason);
-  if (failure.error.kind == ErrorKind::kInternal) {
-    failure.error.kind = KindOfCode(status.error_code());
-  }
+  const std::optional<ErrorKind> kind = KindOfReason(reason);
+  failure.error.kind = kind.value_or(KindOfCode(status.error_code()));
   failure.error.retry_after = failure.retry_after;
-  // docs/errors.md, "Did it happen?".
-  const bool is_refusal = !reason.empty() && reason != "COMMIT_UNKNOWN" && reason != "INTERNAL";
+  // docs/errors.md, "Did it happen?". What a reason means that this client does not know, nobody
+  // knows here.
+  const bool is_refusal = kind.has_value() && reason != "COMMIT_UNKNOWN";
   const bool is_over_limit =
       reason.empty() && status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
   failure.may_have_effect = !is_refusal && !is_over_limit;

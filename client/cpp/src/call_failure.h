@@ -2,11 +2,13 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
+#include "grpcpp/support/string_ref.h"
 #include "idempotency/client/types.h"
 
 namespace idempotency::client {
@@ -25,6 +27,11 @@ struct CallFailure {
 
 // REQUIRES: !status.ok(), and the call of `context` has ended.
 CallFailure FailureOf(const grpc::Status& status, const grpc::ClientContext& context);
+
+// The pause that the trailer grpc-retry-pushback-ms asks for. By gRPC's own rule all that is not
+// one whole number of 0 to 2^31-1 milliseconds says not to repeat the call.
+void ReadPushback(const std::multimap<grpc::string_ref, grpc::string_ref>& trailers,
+                  CallFailure* failure);
 
 // An error that no call came to.
 Error MakeError(ErrorKind kind, std::string message);

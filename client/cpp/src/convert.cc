@@ -4,13 +4,10 @@
 #include <cstdint>
 
 #include "client/cpp/src/sha256.h"
-#include "client/cpp/src/utf8.h"
 
 namespace idempotency::client {
 namespace {
 
-constexpr size_t kMaxCodeBytes = 64;
-constexpr size_t kMaxMessageBytes = 1024;
 // 250 years: fits nanoseconds in 64 bits, whatever a broken server sends.
 constexpr int64_t kMostSeconds = int64_t{250} * 366 * 24 * 3600;
 
@@ -88,9 +85,13 @@ void ToProto(const Outcome& outcome, v1::Outcome* message) {
 
 void ToProto(const Failure& failure, v1::Failure* message) {
   message->set_disposition(ProtoOf(failure.disposition));
-  message->set_code(CleanText(failure.code, kMaxCodeBytes));
-  message->set_message(CleanText(failure.message, kMaxMessageBytes));
+  message->set_code(failure.code);
+  message->set_message(failure.message);
   if (failure.outcome.has_value()) ToProto(*failure.outcome, message->mutable_outcome());
+}
+
+std::optional<std::chrono::seconds> TtlOf(const Key& key, const RunOptions& options) {
+  return options.ttl.has_value() ? options.ttl : key.ttl;
 }
 
 v1::BeginRequest BeginRequestOf(const Key& key, const Request& request,
@@ -109,7 +110,7 @@ v1::BeginRequest BeginRequestOf(const Key& key, const Request& request,
     begin.set_fingerprint(fingerprint.sha256);
     begin.set_fingerprint_scheme(fingerprint.scheme);
   }
-  if (const auto ttl = options.ttl.has_value() ? options.ttl : key.ttl) {
+  if (const auto ttl = TtlOf(key, options)) {
     begin.mutable_ttl()->set_seconds(ttl->count());
   }
   if (options.lease_duration.has_value()) {
@@ -168,7 +169,9 @@ Failure FromProto(const v1::Failure& message) {
 }
 
 OnLeaseExpiry FromProto(v1::LeaseExpiryAction action) {
-  return action == v1::LEASE_EXPIRY_ACTION_HOLD ? OnLeaseExpiry::kHold : OnLeaseExpiry::kTakeOver;
+  // One that is newer than this client may be stricter than what it knows: the strictest of those.
+  return action == v1::LEASE_EXPIRY_ACTION_TAKE_OVER ? OnLeaseExpiry::kTakeOver
+                                                     : OnLeaseExpiry::kHold;
 }
 
 Attempt AttemptOf(const v1::BeginResponse& response) {

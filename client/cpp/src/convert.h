@@ -11,8 +11,9 @@
 
 namespace idempotency::client {
 
-// Towards the server: as they are, for the server to judge. Only a failure's code and message are
-// cut to their bounds and made UTF-8, see Failure.
+// Towards the server: as they are, for the server to judge.
+// How long the record answers: what the call says, else what the key says.
+std::optional<std::chrono::seconds> TtlOf(const Key& key, const RunOptions& options);
 v1::BeginRequest BeginRequestOf(const Key& key, const Request& request,
                                 OnLeaseExpiry on_lease_expiry, const RunOptions& options,
                                 const std::string& attempt_id);
@@ -28,6 +29,7 @@ std::chrono::milliseconds FromProto(const google::protobuf::Duration& message);
 std::chrono::system_clock::time_point FromProto(const google::protobuf::Timestamp& message);
 Outcome FromProto(const v1::Outcome& message);
 Failure FromProto(const v1::Failure& message);
+// One that is not known is kHold.
 OnLeaseExpiry FromProto(v1::LeaseExpiryAction action);
 // Without what only the client knows: stop, stop_reason, lease_remaining.
 Attempt AttemptOf(const v1::BeginResponse& response);

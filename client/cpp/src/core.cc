@@ -10,6 +10,8 @@ namespace {
 
 // What a try is given at least where the answer has to be certain.
 constexpr std::chrono::milliseconds kCertainTry = std::chrono::seconds(1);
+// A longer rpc_timeout counts as this one, so that what comes on top does not overflow.
+constexpr std::chrono::milliseconds kLongestTry = std::chrono::hours(24 * 365);
 
 grpc::Status TryOnce(const Caller& caller, std::chrono::milliseconds timeout, const TryCall& call,
                      grpc::ClientContext* context) {
@@ -21,8 +23,8 @@ grpc::Status TryOnce(const Caller& caller, std::chrono::milliseconds timeout, co
 std::chrono::milliseconds TimeoutOf(const Core& core, const Caller& caller,
                                     const RepeatPlan& plan) {
   const auto least = plan.must_be_certain ? kCertainTry : std::chrono::milliseconds::zero();
-  return std::min({core.options.rpc_timeout + plan.wait, std::max(Until(plan.give_up_at), least),
-                   Until(caller.deadline())});
+  return std::min({std::min(core.options.rpc_timeout, kLongestTry) + plan.wait,
+                   std::max(Until(plan.give_up_at), least), Until(caller.deadline())});
 }
 
 CallFailure NeverConnected() {
@@ -44,6 +46,7 @@ std::optional<CallFailure> Repeat(const Core& core, const Caller& caller, const 
       tries->is_time_over = true;
       return failure;
     }
+    tries->was_tried = true;
     grpc::ClientContext context;
     const bool was_down = IsDown(plan.channel);
     std::optional<DownWatch> watch;
@@ -61,7 +64,8 @@ std::optional<CallFailure> Repeat(const Core& core, const Caller& caller, const 
                          (was_never_sent || IsAwayReason(failure.error.reason));
     if (!is_away) tries->was_service_away = false;
     if (caller.IsGone()) return failure;
-    const bool refresh = failure.code() == grpc::StatusCode::UNAUTHENTICATED && !has_refreshed;
+    const bool refresh = failure.code() == grpc::StatusCode::UNAUTHENTICATED && !has_refreshed &&
+                         !failure.must_not_retry;
     if (!refresh && !IsWorthRepeating(failure)) return failure;
     if (refresh) {
       has_refreshed = true;

@@ -75,7 +75,9 @@ struct Tries {
   // Each failed without effect because the service was away: it was never sent, or refused with
   // an IsAwayReason.
   bool was_service_away = true;
-  // There are no more because give_up_at had passed.
+  // There was one at all.
+  bool was_tried = false;
+  // There are no more because none can begin before give_up_at.
   bool is_time_over = false;
 };
 

@@ -71,7 +71,7 @@ HttpAnswer AnswerOf(const Outcome& outcome, bool is_replay) {
         std::none_of(answer.headers.begin(), answer.headers.end(), IsContentType)) {
       answer.headers.push_back({"Content-Type", outcome.content_type});
     }
-    answer.body = outcome.body.value_or("");
+    if (!outcome.body_omitted) answer.body = outcome.body.value_or("");
   } else {
     answer =
         Problem(500, "BAD_STATUS_CODE", "The recorded status code is none that HTTP can carry.");

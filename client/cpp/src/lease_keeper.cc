@@ -166,6 +166,11 @@ bool LeaseKeeper::OnFailureLocked(const CallFailure& failure) {
     is_over_ = true;
     return false;
   }
+  // Not now. The next one is as far away as after an answer, since the lease is still to be kept.
+  if (failure.must_not_retry) {
+    renew_at_ = After(BootClock::now(), third_);
+    return false;
+  }
   const bool refresh =
       failure.code() == grpc::StatusCode::UNAUTHENTICATED && !std::exchange(has_refreshed_, true);
   const auto pause = refresh ? std::chrono::milliseconds(0) : backoff_.Next(failure.retry_after);

@@ -15,6 +15,10 @@ constexpr std::chrono::milliseconds kLongestWait = std::chrono::seconds(30);
 // How long a caller that is gone is still kept for the record: usually it takes milliseconds, and
 // then the caller gets the true answer.
 constexpr std::chrono::milliseconds kRecordGrace = std::chrono::seconds(1);
+// A service that asks for less, or for nothing, is not asked in a busy loop.
+constexpr std::chrono::milliseconds kShortestRetry{10};
+// The text of a UUID.
+constexpr size_t kDownstreamKeySize = 36;
 
 template <typename OwnerRequest>
 OwnerRequest OwnerRequestOf(const Key& key, const std::string& attempt_id) {
@@ -67,7 +71,7 @@ std::optional<RunResult> Run::Begin() {
     tries_.may_have_effect = false;
     tries_.was_service_away = false;
     InProgress in_progress = InProgressOf(response_);
-    const auto next = After(BootClock::now(), in_progress.retry_after);
+    const auto next = After(BootClock::now(), std::max(in_progress.retry_after, kShortestRetry));
     if (next >= wait_end) return in_progress;
     caller_.SleepUntil(next);
   }
@@ -102,7 +106,7 @@ std::optional<CallFailure> Run::BeginOnce(BootClock::time_point wait_end,
 std::optional<RunResult> Run::OnFailed(const CallFailure& failure) {
   if (caller_.IsGone()) return GiveUp(GoneError(caller_.WhyGone()));
   if (options_.on_unavailable == OnUnavailable::kRunUnprotected && tries_.is_time_over &&
-      tries_.was_service_away) {
+      tries_.was_tried && tries_.was_service_away) {
     away_ = failure.error;
     return std::nullopt;
   }
@@ -118,8 +122,14 @@ std::optional<RunResult> Run::OnFailed(const CallFailure& failure) {
 std::optional<RunResult> Run::OnStarted(BootClock::time_point give_up_at) {
   tries_.may_have_effect = true;
   const v1::Started& started = response_.started();
-  if (started.attempt_id() != *attempt_id_ || !started.has_lease_remaining()) {
+  if (started.attempt_id() != *attempt_id_) {
     return GiveUp(MakeError(ErrorKind::kInternal, "the service started another attempt than ours"));
+  }
+  // A partner that gets an empty key, say, pays each time it is asked.
+  if (!started.has_lease_remaining() || response_.record_id().empty() ||
+      started.attempt_number() < 1 || started.downstream_key().size() != kDownstreamKeySize) {
+    return GiveUp(
+        MakeError(ErrorKind::kInternal, "the service's start of the attempt is not whole"));
   }
   lease_.remaining = FromProto(started.lease_remaining());
   // Over before it came here: a repeat of a Begin whose first answer was lost, or a slow way. Only

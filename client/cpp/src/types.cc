@@ -1,6 +1,20 @@
 #include "idempotency/client/types.h"
 
+#include "client/cpp/src/utf8.h"
+
 namespace idempotency::client {
+namespace {
+
+constexpr size_t kMaxCodeBytes = 64;
+constexpr size_t kMaxMessageBytes = 1024;
+
+}  // namespace
+
+WorkResult WorkResult::Failed(FailureDisposition disposition, const std::string& code,
+                              const std::string& message, std::optional<Outcome> outcome) {
+  return WorkResult(Failure{disposition, CleanText(code, kMaxCodeBytes),
+                            CleanText(message, kMaxMessageBytes), std::move(outcome)});
+}
 
 const char* ErrorKindName(ErrorKind kind) {
   switch (kind) {

@@ -67,7 +67,7 @@ struct Attempt {
   // Asked to stop when the lease is lost, max_duration is over, or the caller cancels or passes its
   // deadline. Begin nothing new from then on; what has been sent to a partner has been sent, and is
   // Unknown unless the partner says otherwise. Callbacks (std::stop_callback) run on the client's
-  // own threads and must not block.
+  // own threads; they must not block, and what they throw ends the process, as the language has it.
   std::stop_token stop;
   // Why; kNone before that.
   std::function<StopReason()> stop_reason = [] { return StopReason::kNone; };
@@ -141,6 +141,8 @@ class Runner {
   // Runs `fn` on the calling thread if the work of `key` is this caller's to do, and returns what
   // is recorded. `fn` runs at most once, and not at all when the service cannot be reached, unless
   // `options` say otherwise. Throws nothing, but std::bad_alloc; what `fn` throws is in the result.
+  // Do not cancel (pthread_cancel) a thread in `fn`: that is an exception which must not be caught,
+  // and everything that `fn` throws is.
   [[nodiscard]] RunResult RunOnce(const Key& key, const Request& request,
                                   OnLeaseExpiry on_lease_expiry, const Work& fn,
                                   const RunOptions& options = {}) {

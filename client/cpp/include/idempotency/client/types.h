@@ -135,19 +135,17 @@ class WorkResult {
   static WorkResult Completed(Outcome outcome) { return WorkResult(std::move(outcome)); }
   // Only with proof that nothing happened and nothing will: the request was never sent, or the
   // partner refused it. A time-out, a reset connection or a 5xx is no proof.
-  static WorkResult NotApplied(std::string code, std::string message) {
-    return Failed(FailureDisposition::kNotApplied, std::move(code), std::move(message),
-                  std::nullopt);
+  static WorkResult NotApplied(const std::string& code, const std::string& message) {
+    return Failed(FailureDisposition::kNotApplied, code, message, std::nullopt);
   }
   // Failed for good: card declined, account closed. Every later call gets this answer.
-  static WorkResult FinalFailure(std::string code, std::string message,
+  static WorkResult FinalFailure(const std::string& code, const std::string& message,
                                  std::optional<Outcome> outcome = std::nullopt) {
-    return Failed(FailureDisposition::kFinal, std::move(code), std::move(message),
-                  std::move(outcome));
+    return Failed(FailureDisposition::kFinal, code, message, std::move(outcome));
   }
   // Not known. Always allowed, never wrong.
-  static WorkResult Unknown(std::string code, std::string message) {
-    return Failed(FailureDisposition::kUnknown, std::move(code), std::move(message), std::nullopt);
+  static WorkResult Unknown(const std::string& code, const std::string& message) {
+    return Failed(FailureDisposition::kUnknown, code, message, std::nullopt);
   }
 
   // nullptr if it is the other.
@@ -157,11 +155,9 @@ class WorkResult {
  private:
   explicit WorkResult(Outcome outcome) : value_(std::move(outcome)) {}
   explicit WorkResult(Failure failure) : value_(std::move(failure)) {}
-  static WorkResult Failed(FailureDisposition disposition, std::string code, std::string message,
-                           std::optional<Outcome> outcome) {
-    return WorkResult(
-        Failure{disposition, std::move(code), std::move(message), std::move(outcome)});
-  }
+  // Cuts the words, so that this call shows them as every later one will.
+  static WorkResult Failed(FailureDisposition disposition, const std::string& code,
+                           const std::string& message, std::optional<Outcome> outcome);
 
   std::variant<Outcome, Failure> value_;
 };
