@@ -51,6 +51,14 @@ python_ends() {
   if [[ -n $newest ]]; then printf '%s %s newest\n' "$newest" "$newest_path"; fi
 }
 
+# Prints the same of Python 3.12, which alone starts no thread once the main thread has ended.
+python_312() {
+  local minor path
+  while read -r minor path; do
+    if ((minor == 12)); then printf '%s %s newest\n' "$minor" "$path"; fi
+  done < <(python_interpreters)
+}
+
 python_setup() {
   local minor path lock
   need_packages python3 python3-venv
@@ -60,7 +68,7 @@ python_setup() {
   python_venv own /usr/bin/python3 $python_client/requirements/newest.txt || return 1
   while read -r minor path lock; do
     python_venv "$lock-3.$minor" "$path" "$python_client/requirements/$lock.txt" || return 1
-  done < <(python_ends)
+  done < <(python_ends; python_312)
 }
 
 # Writes the stubs into the directory $1: flat, and importing each other relatively, so that the
@@ -119,7 +127,8 @@ python_pytest() {
     --junitxml="$reports/$name.xml" "$@")
 }
 
-# All by Debian's Python; all but the scenarios at both ends of the range, where the machine has them.
+# All by Debian's Python; all but the scenarios at both ends of the range, and by Python 3.12 how a
+# program ends, where the machine has them.
 python_test() {
   local status=0 minor path lock reports=build/client_python
   python_setup || return 1
@@ -133,6 +142,10 @@ python_test() {
     python_pytest "$lock-3.$minor" --ignore=tests/test_scenarios.py --ignore=tests/test_package.py ||
       status=1
   done < <(python_ends)
+  while read -r minor path lock; do
+    printf 'Python 3.%s, the tests of how a program ends\n' "$minor"
+    python_pytest "$lock-3.$minor" tests/test_ending.py || status=1
+  done < <(python_312)
   .tools/python/own/bin/python - $reports/*.xml <<'PY' || status=1
 import sys
 import xml.etree.ElementTree as ElementTree

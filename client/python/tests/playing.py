@@ -99,8 +99,13 @@ def started(**fields: Any) -> Callable[[Call], bytes]:
 
     def answer(call: Call) -> bytes:
         begin = service.BeginRequest.FromString(call.request)
-        response = service.BeginResponse(record_id="r")
-        values = {"attempt_id": begin.attempt_id, "attempt_number": 1, **fields}
+        response = service.BeginResponse(record_id=fields.pop("record_id", "r"))
+        values = {
+            "attempt_id": begin.attempt_id,
+            "attempt_number": 1,
+            "downstream_key": "3d3b1d3a-5f5d-4d7c-9c5c-2f6b8d2f1a10",
+            **fields,
+        }
         lease = values.pop("lease", 60.0)
         for name, value in values.items():
             setattr(response.started, name, value)

@@ -28,6 +28,7 @@ from idempotency_client._generated import idempotency_service_pb2_grpc as pb_grp
 
 KEY = Key("acme", "order-7")
 REQUEST = Request("POST /payments", Payload(b"{}", "application/json"))
+DOWNSTREAM_KEY = "3d3b1d3a-5f5d-4d7c-9c5c-2f6b8d2f1a10"
 DONE = WorkResult.completed(Outcome(201, body=b"done"))
 
 Behaviour = Callable[[Any, grpc.ServicerContext], Any]
@@ -90,6 +91,7 @@ class Service(pb_grpc.IdempotencyServiceServicer):
         response = pb.BeginResponse(record_id="r")
         response.started.attempt_id = request.attempt_id
         response.started.attempt_number = 1
+        response.started.downstream_key = DOWNSTREAM_KEY
         response.started.lease_remaining.FromMilliseconds(round(self.lease * 1000))
         return response
 

@@ -23,7 +23,7 @@ from service import DONE, KEY, REQUEST, Gate, Service
 
 ARGUMENTS = config_of(ClientOptions()).channel_arguments
 CERTAIN = Call("Begin", b"", 5.0, watched=True, certain=True)
-UNPROTECTED = RunOptions(on_unavailable=OnUnavailable.RUN_UNPROTECTED, start_timeout=0.3)
+UNPROTECTED = RunOptions(on_unavailable=OnUnavailable.RUN_UNPROTECTED, start_timeout=1)
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_unprotected_runs_are_counted_told_and_logged(
 
 def test_unprotected_work_stops_after_max_duration(nobody: str) -> None:
     options = RunOptions(
-        on_unavailable=OnUnavailable.RUN_UNPROTECTED, start_timeout=0.1, max_duration=0.1
+        on_unavailable=OnUnavailable.RUN_UNPROTECTED, start_timeout=1, max_duration=0.1
     )
 
     def fn(attempt: client.Attempt) -> client.WorkResult:

@@ -292,8 +292,18 @@ def test_a_replay_without_an_answer_is_none(clock: Clock) -> None:
     assert isinstance(verdict, Internal)
 
 
-@pytest.mark.parametrize("fields", [{"attempt_id": "somebody else's"}, {"lease": None}])
-def test_another_attempt_or_none_with_a_lease_is_no_right_to_work(
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"attempt_id": "somebody else's"},
+        {"lease": None},
+        {"record_id": ""},
+        {"attempt_number": 0},
+        {"downstream_key": ""},
+        {"downstream_key": "0" * 35},
+    ],
+)
+def test_another_attempt_or_one_that_is_not_whole_is_no_right_to_work(
     clock: Clock, fields: dict[str, Any]
 ) -> None:
     verdict, start, _ = begin(clock, started(**fields))

@@ -78,7 +78,7 @@ def test_never_unprotected_for_a_caller_that_is_gone(clock: Clock) -> None:
     assert isinstance(verdict, DeadlineExceeded)
 
 
-def test_a_channel_that_never_settles_is_never_sent(clock: Clock) -> None:
+def test_a_channel_that_never_settles_proves_nothing(clock: Clock) -> None:
     start = Start(plan(start_timeout=3, **UNPROTECTED), config(), patient())
     flow = start.flow()
     step = next(flow)
@@ -86,4 +86,5 @@ def test_a_channel_that_never_settles_is_never_sent(clock: Clock) -> None:
     clock.time = 1003.0
     with pytest.raises(StopIteration) as end:
         flow.send(False)  # noqa: FBT003 - a step's result
-    assert isinstance(end.value.value, Unprotect)
+    assert isinstance(end.value.value, Unavailable)
+    assert not released(start)

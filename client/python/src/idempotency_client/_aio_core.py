@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from typing import Optional
+from typing import Callable, Optional
 
 from ._aio_link import AsyncLink
 from ._clock import LONGEST_NAP, now
@@ -26,13 +27,25 @@ class AsyncCore:
         # For Begins that wait: they must never hold up a Complete.
         self._waits = AsyncLink(target, credentials, config.channel_arguments)
         self._recordings: dict[asyncio.Task[None], Recording] = {}
+        # The calls under way, and what tells each that the client is closing.
+        self._runs: dict[object, Callable[[], object]] = {}
+        self._changed = asyncio.Event()
+        self._is_closing = False
         self._is_closed = False
 
     async def close(self) -> None:
         give_up_at = now() + self.config.shutdown_timeout
-        while self._recordings and now() < give_up_at:
+        self._is_closing = True
+        for tell in list(self._runs.values()):
+            tell()
+        for link in (self._calls, self._waits):
+            link.cancel_begins()
+        # Leases are renewed on, and what `fn` comes to is recorded.
+        while (self._runs or self._recordings) and now() < give_up_at:
+            self._changed.clear()
             nap = max(0.0, min(give_up_at - now(), LONGEST_NAP))
-            await asyncio.wait(list(self._recordings), timeout=nap)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), nap)
         self._is_closed = True
         for task in list(self._recordings):
             # Its recording is abandoned on the way out.
@@ -41,6 +54,22 @@ class AsyncCore:
             await asyncio.wait(list(self._recordings))
         await self._calls.close()
         await self._waits.close()
+
+    def is_closing(self) -> bool:
+        """No `fn` begins any more."""
+        return self._is_closing
+
+    def enter(self, run: object, on_close: Callable[[], object]) -> bool:
+        """Before a run begins, and again before its `fn` does; False: the client is closing."""
+        if self._is_closing:
+            return False
+        self._runs[run] = on_close
+        return True
+
+    def leave(self, run: object) -> None:
+        """The run has ended."""
+        self._runs.pop(run, None)
+        self._changed.set()
 
     async def drive(self, flow: Flow[T]) -> T:
         """Does a flow's steps."""
@@ -81,10 +110,12 @@ class AsyncCore:
         try:
             recording.end(await self.drive(recording.flow()))
         except Exception as error:  # noqa: BLE001 - the work is done, and is told to be lost
-            logger.exception("a step of the idempotency client failed")
+            # No traceback: its words may be the application's, and may hold anything.
+            logger.error("a step of the idempotency client failed: %s", type(error).__name__)
             recording.end(error)
 
     def _on_recorded(self, task: asyncio.Task[None]) -> None:
         recording = self._recordings.pop(task)
+        self._changed.set()
         # Cancelled by close, or by a loop that ends, perhaps before its first step.
         recording.abandon()

@@ -14,7 +14,7 @@ from ._generated import idempotency_service_pb2 as service
 from ._lease import ENDLESS, LeaseKeeper
 from ._plan import Caller, Plan
 from ._recording import Recorded, Recording
-from ._start import Granted, Lease, Start, Unprotect
+from ._start import Granted, Lease, Start, Unprotect, closed_error
 from ._wire import record_request, renew_request
 from ._work import (
     RECORD_GRACE,
@@ -27,7 +27,7 @@ from ._work import (
     work_of_return,
 )
 from .attempt import AsyncAttempt
-from .errors import IdempotencyError
+from .errors import Cancelled, IdempotencyError
 from .options import StopReason
 from .types import RunResult, Unprotected, WorkResult
 
@@ -49,14 +49,30 @@ class AsyncRun:
         self._is_cancelled = False
 
     async def execute(self) -> RunResult:
-        start = Start(self._plan, self._core.config, self._caller)
+        if not self._core.enter(self, lambda: None):
+            raise closed_error()
         try:
-            verdict = await self._core.drive(start.flow())
+            return await self._execute()
+        finally:
+            self._core.leave(self)
+
+    async def _execute(self) -> RunResult:
+        core = self._core
+        start = Start(self._plan, core.config, self._caller.while_not(core.is_closing))
+        try:
+            verdict = await core.drive(start.flow())
+            # Nothing can come between this and `fn`: the loop is ours.
+            if isinstance(verdict, Granted) and core.is_closing():
+                start.give_back()
         finally:
             # Also of a caller that is cancelled.
-            self._core.release(start.release())
+            core.release(start.release())
+        if isinstance(verdict, Cancelled):
+            raise closed_error()
         if isinstance(verdict, IdempotencyError):
             raise verdict
+        if isinstance(verdict, (Granted, Unprotect)) and core.is_closing():
+            raise closed_error()
         if isinstance(verdict, Unprotect):
             return await self._run_unprotected(verdict.error)
         if isinstance(verdict, Granted):
@@ -71,6 +87,7 @@ class AsyncRun:
         keeper = LeaseKeeper(
             self._core.config, self._caller, lease, self._plan.max_duration, stop.set
         )
+        self._core.enter(self, lambda: keeper.stop(StopReason.CANCELLED))
         attempt = AsyncAttempt(**attempt_values(response, keeper), stop=stop)
         keeping = [self._keep(keeper.watching())]
         if response is not None:
@@ -86,7 +103,7 @@ class AsyncRun:
                 # Before its first step: `fn` did not run, but nobody can tell that from here.
                 exception = asyncio.CancelledError()
             if exception is not None:
-                return work_of_exception(exception, self._plan.classify), exception
+                return work_of_exception(exception, self._plan.classify)
             work: tuple[WorkResult, Optional[BaseException]] = working.result()
             return work
         finally:
@@ -101,7 +118,7 @@ class AsyncRun:
                 returned = await returned
             return work_of_return(returned), None
         except BaseException as exception:  # noqa: BLE001 - recorded, then raised by _record
-            return work_of_exception(exception, self._plan.classify), exception
+            return work_of_exception(exception, self._plan.classify)
 
     def _keep(self, flow: Flow[None]) -> asyncio.Task[None]:
         return self._core.loop.create_task(self._drive_quietly(flow))
@@ -109,8 +126,9 @@ class AsyncRun:
     async def _drive_quietly(self, flow: Flow[None]) -> None:
         try:
             await self._core.drive(flow)
-        except Exception:  # noqa: BLE001 - the work goes on without
-            logger.exception("a step of the idempotency client failed")
+        except Exception as error:  # noqa: BLE001 - the work goes on without
+            # No traceback: its words may be the application's, and may hold anything.
+            logger.error("a step of the idempotency client failed: %s", type(error).__name__)
 
     async def _shielded(
         self,

@@ -31,6 +31,9 @@ class Core:
         self._waits = Link(target, credentials, config.channel_arguments)
         self._changed = threading.Condition()
         self._recordings: dict[Recording, Job] = {}
+        # The calls under way, and what tells each that the client is closing.
+        self._runs: dict[object, Callable[[], object]] = {}
+        self._is_closing = False
         self.worker = Worker(self._calls.send)
         # A client that was dropped leaves no thread behind. What is being recorded keeps it alive.
         weakref.finalize(self, self.worker.stop, 0).atexit = False
@@ -39,7 +42,13 @@ class Core:
     def close(self) -> None:
         give_up_at = now() + self.config.shutdown_timeout
         with self._changed:
-            while self._recordings and now() < give_up_at:
+            self._is_closing = True
+            tellers = list(self._runs.values())
+        for tell in tellers:
+            tell()
+        # The worker goes on: leases are renewed, and what `fn` comes to is recorded.
+        with self._changed:
+            while (self._runs or self._recordings) and now() < give_up_at:
                 self._changed.wait(max(0.0, min(give_up_at - now(), LONGEST_NAP)))
         self.worker.stop(_WORKER_JOIN)
         with self._changed:
@@ -49,6 +58,24 @@ class Core:
         self._calls.close()
         self._waits.close()
         _open_cores.discard(self)
+
+    def is_closing(self) -> bool:
+        """No `fn` begins any more."""
+        return self._is_closing
+
+    def enter(self, run: object, on_close: Callable[[], object]) -> bool:
+        """Before a run begins, and again before its `fn` does; False: the client is closing."""
+        with self._changed:
+            if self._is_closing:
+                return False
+            self._runs[run] = on_close
+            return True
+
+    def leave(self, run: object) -> None:
+        """The run has ended."""
+        with self._changed:
+            self._runs.pop(run, None)
+            self._changed.notify_all()
 
     def drive(self, flow: Flow[T], token: CancelToken) -> T:
         """Does a flow's steps on this thread."""

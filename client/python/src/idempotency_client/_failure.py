@@ -68,8 +68,9 @@ _KIND_OF_CODE = {
     ABORTED: ErrorKind.LEASE_LOST,
 }
 
-# docs/errors.md, "Did it happen?": with these reasons it is not known.
-_UNKNOWN_EFFECT = ("COMMIT_UNKNOWN", "INTERNAL")
+# docs/errors.md, "Did it happen?": no, with all reasons but two; of one that this client is too old
+# for it is not known either.
+_NO_EFFECT = frozenset(_KIND_OF_REASON) - {"COMMIT_UNKNOWN", "INTERNAL"}
 
 # A try so refused was without effect, and the service itself says that it is away.
 _AWAY_REASONS = ("STORE_UNAVAILABLE", "OVERLOADED", "DRAINING")
@@ -117,7 +118,7 @@ class CallFailure:
     def may_have_effect(self) -> bool:
         """Whether the call, if it was sent, may have changed the record although it failed."""
         if self.reason:
-            return self.reason in _UNKNOWN_EFFECT
+            return self.reason not in _NO_EFFECT
         return self.code != RESOURCE_EXHAUSTED
 
     @property

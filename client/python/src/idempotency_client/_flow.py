@@ -8,6 +8,7 @@ and tests can play the service and the clock.
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import dataclass
 from typing import Any, Callable, Generator, Optional, TypeVar, Union
 
@@ -65,11 +66,13 @@ CERTAIN_TRY = 1.0
 class Tries:
     """What is known of the tries of one attempt's Begin, and of its first Renew.
 
-    `may_be_started`: one of them may have started the attempt. `in_flight`: one is under way.
+    `count`: how many were made. `may_be_started`: one of them may have started the attempt.
+    `in_flight`: one is under way.
     `only_without_effect`: each was never sent, or refused by a service that says it is away.
     `ran_out_of_time`: they ended because no further one fitted into the time.
     """
 
+    count: int = 0
     may_be_started: bool = False
     in_flight: bool = False
     only_without_effect: bool = True
@@ -84,13 +87,21 @@ class Tries:
             self.only_without_effect = False
 
 
+def is_interruption(error: BaseException) -> bool:
+    """Whether it ends the program, as Ctrl-C does: only in the main thread is it for real."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and isinstance(error, (KeyboardInterrupt, SystemExit))
+
+
 def call_hook(hook: Optional[Callable[..., object]], *arguments: Any) -> None:
     """Calls a hook, if there is one. What it raises is dropped: no hook may cost an outcome."""
     if hook is None:
         return
     try:
         hook(*arguments)
-    except Exception as mistake:  # noqa: BLE001 - as said
+    except BaseException as mistake:
+        if is_interruption(mistake):
+            raise
         # No traceback: its words are the application's, and may hold anything.
         logger.error("a hook raised %s", type(mistake).__name__)  # noqa: TRY400
 
@@ -122,6 +133,7 @@ def repeat(  # noqa: C901 - one loop, read from top to bottom
                 return failure
         left = max(give_up_at - now(), shortest_try)
         call = make(max(0.0, min(left, caller.deadline - now())))
+        tries.count += 1
         tries.in_flight = True
         reply = yield call
         tries.in_flight = False

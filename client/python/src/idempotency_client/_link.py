@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from dataclasses import replace
@@ -11,7 +12,7 @@ import grpc
 
 from ._check import check_text, invalid
 from ._clock import LONGEST_NAP, now
-from ._failure import CLOSED, DEADLINE_EXCEEDED, OK, CallFailure, failure_of
+from ._failure import CLOSED, DEADLINE_EXCEEDED, OK, UNAVAILABLE, CallFailure, failure_of
 from ._flow import Call, Reply
 from ._generated import idempotency_service_pb2 as service
 from .options import CancelToken
@@ -27,6 +28,9 @@ _GRPC_SLACK = 5.0
 # How long one look at a channel that is down takes. The answer of a try may be late by as much.
 _LOOK = 0.01
 _FIRST_NAP = 0.001
+# Longer time-outs are cut to this one: what gRPC and the standard library can count.
+LONGEST_TIMEOUT = 365 * 24 * 3600.0
+_SHORTEST_TIMEOUT = 0.001
 _LONGEST_SETTLING_NAP = 0.02
 
 
@@ -51,6 +55,9 @@ class Link:
         else:
             self._channel = grpc.secure_channel(target, credentials, options=arguments)
         self._watching = threading.Lock()
+        self._sending = threading.Lock()
+        self._is_closed = False
+        self._has_threads = True
         # Without serializers: a Complete is repeated with identical bytes, and an answer that
         # cannot be parsed is this library's to judge.
         self._calls: dict[str, Any] = {
@@ -59,19 +66,66 @@ class Link:
 
     def close(self) -> None:
         """Cancels what is under way."""
-        self._channel.close()
+        with self._sending:
+            self._is_closed = True
+            can_close = self._has_threads or self._recovers()
+        if can_close:
+            self._channel.close()
+            return
+        # It would wait for ever for the call that nobody ends; also when it is dropped.
+        with contextlib.suppress(AttributeError):
+            self._channel._call_state.channel = None  # type: ignore[attr-defined]  # noqa: SLF001
 
     def send(self, call: Call, answer: Callable[[Reply], None]) -> Callable[[], object]:
         """Begins a call, tells `answer` its reply, once, and returns what cancels it."""
-        try:
-            future = self._calls[call.rpc].future(call.request, timeout=max(call.timeout, 0.001))
-        except ValueError:
-            # The channel is closed.
-            answer(CLOSED)
+        future = self._begin(call)
+        if future is None:
+            answer(self._call_without_thread(call))
             return lambda: None
         future.add_done_callback(lambda ended: answer(_reply_of(ended)))
         cancel: Callable[[], object] = future.cancel
         return cancel
+
+    # grpcio starts a thread for the first of the calls under way. It cannot at the system's limit
+    # of threads, nor, in Python 3.12, once the main thread has ended. Where that is found out by
+    # trying, the call may have been sent all the same, and the channel counts on a thread that is
+    # not there: no call of it would be told to end before it runs. Blocking calls need no thread.
+
+    def _begin(self, call: Call) -> Any:
+        """None: by a future it cannot be done."""
+        # One at a time: between the failure of one and its being noted no other may begin.
+        with self._sending:
+            if self._is_closed or not _may_start_threads():
+                return None
+            if not self._has_threads and not self._recovers():
+                return None
+            try:
+                return self._calls[call.rpc].future(call.request, timeout=_bounded(call.timeout))
+            except Exception:  # noqa: BLE001 - whatever it is, it is tried in the other way
+                self._has_threads = False
+                return None
+
+    def _recovers(self) -> bool:
+        try:
+            # Not public. Where a later grpcio lacks it, the calls go on without threads.
+            grpc._channel._run_channel_spin_thread(self._channel._call_state)  # type: ignore[attr-defined]  # noqa: SLF001
+        except (AttributeError, RuntimeError):
+            return False
+        self._has_threads = True
+        return True
+
+    def _call_without_thread(self, call: Call) -> Reply:
+        if self._is_closed:
+            return CLOSED
+        try:
+            data, _ = self._calls[call.rpc].with_call(call.request, timeout=_bounded(call.timeout))
+        except grpc.RpcError as error:
+            return _reply_of(error)
+        except Exception:  # noqa: BLE001 - as a try that failed
+            if self._is_closed:
+                return CLOSED
+            return CallFailure(UNAVAILABLE, "the call could not be made")
+        return data if isinstance(data, bytes) else CallFailure(UNAVAILABLE, "no answer came")
 
     def call(self, call: Call, token: CancelToken) -> Reply:
         """One try, on this thread, until it is answered or `token` cancels it."""
@@ -79,9 +133,9 @@ class Link:
             return _Try(self, call, token).reply()
         if not call.certain:
             reply = _Try(self, call, token).reply()
-            return _with_was_down(reply, was_down=self._is_down())
+            return _with_was_down(reply, was_down=self._is_still_down())
         # One at a time: grpcio hands what several watches of a channel see to any of them.
-        if not self._watching.acquire(timeout=call.timeout):
+        if not self._watching.acquire(timeout=_bounded(call.timeout)):
             return _Try(self, call, token).reply()
         try:
             only_down = self._is_down()
@@ -90,7 +144,7 @@ class Link:
         finally:
             self._watching.release()
         reply = one.reply()
-        return _with_was_down(reply, was_down=only_down and self._is_down())
+        return _with_was_down(reply, was_down=only_down and self._is_still_down())
 
     def settle(self, until: float, token: CancelToken) -> bool:
         """Waits until the channel is connected or down, connecting if need be; whether it is."""
@@ -107,6 +161,10 @@ class Link:
     def _is_down(self) -> bool:
         """Whether the channel certainly has no connection, and has told its calls so."""
         return self._state(try_to_connect=False) == _DOWN
+
+    def _is_still_down(self) -> bool:
+        # A try that was made anew may have been sent the first time.
+        return self._has_threads and self._is_down()
 
     # grpcio's public way to ask for the state (subscribe) answers late, from a thread of its own,
     # which is too late to say that a call was never sent; and that thread breaks, with a traceback,
@@ -177,6 +235,21 @@ class _Try:
 
 def _with_was_down(reply: Reply, *, was_down: bool) -> Reply:
     return replace(reply, was_down=was_down) if isinstance(reply, CallFailure) else reply
+
+
+def _may_start_threads() -> bool:
+    """False for certain once the interpreter refuses; only the end of a program makes it do so."""
+    if threading.main_thread().is_alive():
+        return True
+    try:
+        threading.Thread(target=lambda: None, daemon=True).start()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _bounded(timeout: float) -> float:
+    return min(max(timeout, _SHORTEST_TIMEOUT), LONGEST_TIMEOUT)
 
 
 def _reply_of(ended: Any) -> Reply:

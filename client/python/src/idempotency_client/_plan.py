@@ -57,6 +57,12 @@ class Caller:
         self.deadline = float("inf") if timeout is None else now() + timeout
         self._is_cancelled = is_cancelled
 
+    def while_not(self, is_over: Callable[[], bool]) -> Caller:
+        """The same, who is gone as well when something is over."""
+        caller = Caller(None, lambda: self._is_cancelled() or is_over())
+        caller.deadline = self.deadline
+        return caller
+
     def why_gone(self) -> StopReason:
         """NONE while it waits, then CANCELLED or DEADLINE."""
         if self._is_cancelled():
@@ -83,7 +89,7 @@ def config_of(options: ClientOptions) -> Config:
         raise invalid("max_background_records", "must not be negative")
     return Config(
         rpc_timeout=seconds_of("rpc_timeout", options.rpc_timeout, positive=True),
-        record_timeout=seconds_of("record_timeout", options.record_timeout, positive=True),
+        record_timeout=seconds_of("record_timeout", options.record_timeout),
         shutdown_timeout=seconds_of("shutdown_timeout", options.shutdown_timeout),
         max_background_records=options.max_background_records,
         hooks=options.hooks,
@@ -189,7 +195,7 @@ def plan_of(
         begin=begin,
         hold=hold,
         wait_timeout=seconds_of("wait_timeout", options.wait_timeout),
-        start_timeout=seconds_of("start_timeout", options.start_timeout),
+        start_timeout=seconds_of("start_timeout", options.start_timeout, positive=True),
         max_duration=seconds_of("max_duration", options.max_duration, positive=True),
         may_run_unprotected=options.on_unavailable is OnUnavailable.RUN_UNPROTECTED,
         classify=options.classify,

@@ -126,10 +126,13 @@ class Recording:
         else:
             # A bug in this client, which its log has. The work is done all the same.
             result = OutcomeNotRecorded("the client failed to record it")
-        if isinstance(result, IdempotencyError) and self._on_lost is not None:
-            self._on_lost(result)
-        self.result = result
-        self.on_end()
+        try:
+            if isinstance(result, IdempotencyError) and self._on_lost is not None:
+                self._on_lost(result)
+        finally:
+            # Also if Ctrl-C comes in the hook: somebody waits for it.
+            self.result = result
+            self.on_end()
 
     def abandon(self) -> None:
         """Ends it as not recorded, unless it has ended."""

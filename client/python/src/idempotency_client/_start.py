@@ -21,7 +21,15 @@ from ._wire import (
     set_duration,
     span_of,
 )
-from .errors import Cancelled, DeadlineExceeded, ErrorKind, IdempotencyError, Internal, LeaseLost
+from .errors import (
+    Cancelled,
+    DeadlineExceeded,
+    ErrorKind,
+    IdempotencyError,
+    Internal,
+    LeaseLost,
+    Unavailable,
+)
 from .options import StopReason
 from .types import InProgress, Replayed, WorkResult
 
@@ -29,6 +37,7 @@ from .types import InProgress, Replayed, WorkResult
 _LONGEST_WAIT = 30.0
 # Whatever retry_after says, the service is not asked in a busy loop.
 _SHORTEST_PAUSE = 0.05
+_DOWNSTREAM_KEY_LENGTH = 36
 
 _NOT_BEGUN = WorkResult.not_applied("NOT_BEGUN", "the caller gave up before the work began")
 
@@ -74,6 +83,11 @@ def parse(message_type: type[M], data: bytes) -> Optional[M]:
     except DecodeError:
         return None
     return message
+
+
+def closed_error() -> IdempotencyError:
+    """Of a call on a client that is closed, or closing before the call's `fn` began."""
+    return Unavailable("the client is closed")
 
 
 def gone_error(why: StopReason) -> IdempotencyError:
@@ -125,6 +139,10 @@ class Start:
                 return in_progress
             yield Sleep(min(next_at, self._caller.deadline))
 
+    def give_back(self) -> None:
+        """What was granted is not used after all: `release` frees it."""
+        self._is_granted = False
+
     def release(self) -> Optional[Recording]:
         """The Fail that a call which gave up before `fn` leaves behind, if it has to leave one.
 
@@ -153,6 +171,7 @@ class Start:
         if (
             self._plan.may_run_unprotected
             and self._tries.ran_out_of_time
+            and self._tries.count > 0
             and self._tries.only_without_effect
         ):
             return Unprotect(error)
@@ -203,8 +222,14 @@ class Start:
         self._tries.may_be_started = True
         started = response.started
         is_ours = started.attempt_id == self._plan.begin.attempt_id
-        if not is_ours or not started.HasField("lease_remaining"):
-            return Internal("the service started another attempt than ours")
+        is_whole = (
+            started.HasField("lease_remaining")
+            and bool(response.record_id)
+            and started.attempt_number >= 1
+            and len(started.downstream_key) == _DOWNSTREAM_KEY_LENGTH
+        )
+        if not is_ours or not is_whole:
+            return Internal("the service's answer is no start of this attempt")
         lease = Lease(self._sent_at, span_of(started.lease_remaining))
         # Over before it came here: a repeat of a Begin whose first answer was lost, or a slow way.
         # Only a Renew makes it good.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Callable, Optional, Union
 
-from ._flow import call_hook, logger
+from ._flow import call_hook, is_interruption, logger
 from ._generated import idempotency_service_pb2 as service
 from ._lease import LeaseKeeper
 from ._plan import Plan
@@ -37,19 +37,26 @@ def work_of_return(returned: Any) -> WorkResult:
     return returned
 
 
-def work_of_exception(exception: BaseException, classify: Classify) -> WorkResult:
-    """What `fn` raised: unknown, unless `classify` knows better."""
+def work_of_exception(
+    exception: BaseException, classify: Classify
+) -> tuple[WorkResult, BaseException]:
+    """What `fn` raised: unknown, unless `classify` knows better; and what is the caller's to get.
+
+    That is the exception, unless `classify` was interrupted, as by Ctrl-C.
+    """
     disposition: Any = Disposition.UNKNOWN
     # KeyboardInterrupt, SystemExit and GeneratorExit come from outside, and prove nothing.
     if classify is not None and isinstance(exception, (Exception, asyncio.CancelledError)):
         try:
             disposition = classify(exception)
-        except Exception as mistake:  # noqa: BLE001 - whatever it is, it knows nothing
+        except BaseException as mistake:  # noqa: BLE001 - whatever it is, it knows nothing
+            if is_interruption(mistake):
+                exception = mistake
             # No traceback: it would show what `fn` raised, and that may hold card numbers.
             logger.error("classify raised %s, the work is unknown", type(mistake).__name__)
     if not isinstance(disposition, Disposition):
         disposition = Disposition.UNKNOWN
-    return WorkResult(failure=Failure(disposition, _CODE, _MESSAGES[disposition]))
+    return WorkResult(failure=Failure(disposition, _CODE, _MESSAGES[disposition])), exception
 
 
 def result_of(

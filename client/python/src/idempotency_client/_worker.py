@@ -9,13 +9,17 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
+import time
 from collections import deque
 from typing import Any, Callable, Optional
 
 from ._clock import LONGEST_NAP, now
+from ._failure import UNAVAILABLE, CallFailure
 from ._flow import Call, Flow, Reply, Settle, logger
 
 _MOST_STALE = 256
+# After an error of the loop itself, such as one of memory, so that it does not spin.
+_PAUSE_AFTER_ERROR = 0.05
 
 
 class Job:
@@ -50,6 +54,11 @@ class Worker:
         self._is_stopped = False
         self._thread = threading.Thread(target=self._loop, name="idempotency-client", daemon=True)
         self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a step may still be done."""
+        return self._thread.is_alive()
 
     def spawn(self, job: Job) -> bool:
         """Begins a flow; False after stop: it will not run."""
@@ -89,8 +98,14 @@ class Worker:
         return tell
 
     def _loop(self) -> None:
-        while self._next():
-            pass
+        # Nothing may end it but stop: all leases and records of the process hang on this thread.
+        while True:
+            try:
+                if not self._next():
+                    return
+            except BaseException as error:  # noqa: BLE001 - as said
+                _log("the idempotency client's thread", error)
+                time.sleep(_PAUSE_AFTER_ERROR)
 
     def _next(self) -> bool:
         # Of its own, so that the last job is not held, and its client with it, until the next one.
@@ -122,12 +137,16 @@ class Worker:
         except StopIteration as end:
             self._end(job, end.value)
             return
-        except Exception as error:  # noqa: BLE001 - one flow must not end the others
-            logger.exception("a step of the idempotency client failed")
+        except BaseException as error:  # noqa: BLE001 - one flow must not end the others
+            _log("a step of the idempotency client", error)
             self._end(job, error)
             return
         if isinstance(step, Call):
-            job.cancel_call = self._send(step, self._teller(job))
+            try:
+                job.cancel_call = self._send(step, self._teller(job))
+            except BaseException as error:  # noqa: BLE001 - it is repeated as any try that failed
+                _log("a call of the idempotency client", error)
+                self._post(job, CallFailure(UNAVAILABLE, "the call could not be made"))
             if job.is_cancelled:
                 job.cancel()
             return
@@ -138,5 +157,10 @@ class Worker:
     def _end(self, job: Job, value: Any) -> None:
         try:
             job.on_end(value)
-        except Exception:  # noqa: BLE001 - as above
-            logger.exception("the end of a step of the idempotency client failed")
+        except BaseException as error:  # noqa: BLE001 - as above
+            _log("the end of a step of the idempotency client", error)
+
+
+def _log(what: str, error: BaseException) -> None:
+    # No traceback: its words may be the application's, and may hold anything.
+    logger.error("%s failed: %s", what, type(error).__name__)

@@ -13,8 +13,9 @@ from ._aio_run import AsyncRun
 from ._link import Credentials, check_endpoint
 from ._lookup import lookup_flow
 from ._plan import Caller, caller_timeout, config_of, lookup_request, plan_of
+from ._start import closed_error
 from .attempt import AsyncAttempt
-from .errors import IdempotencyError, Internal, Unavailable
+from .errors import IdempotencyError, Internal
 from .options import ClientOptions, RunOptions
 from .runner import AsyncRunner
 from .types import Key, OnLeaseExpiry, Record, Request, RunResult, WorkResult
@@ -90,7 +91,7 @@ class AsyncClient(AsyncRunner):
 
     def _used_core(self) -> AsyncCore:
         if self._is_closed:
-            raise Unavailable("the client is closed")
+            raise closed_error()
         if self._core is None:
             self._core = self._make_core()
         if self._core.pid != os.getpid():

@@ -17,6 +17,7 @@ from ._link import INSECURE, Credentials, Insecure, check_endpoint
 from ._lookup import lookup_flow
 from ._plan import Caller, caller_timeout, config_of, lookup_request, plan_of
 from ._run import Run
+from ._start import closed_error
 from .attempt import Attempt
 from .errors import IdempotencyError, Internal, Unavailable
 from .options import CancelToken, ClientOptions, RunOptions
@@ -75,9 +76,10 @@ class Client(Runner):
         return 0 if core is None else core.unprotected_runs
 
     def close(self) -> None:
-        """Refuses further calls and waits up to ``shutdown_timeout`` for what is being recorded.
+        """Refuses further calls and waits up to ``shutdown_timeout`` for those under way.
 
-        What is not recorded by then is given up, and ``on_outcome_not_recorded`` is told.
+        Each ``fn`` that runs is asked to stop; its lease is renewed on, and what it comes to is
+        recorded. What is not recorded by then is given up, and ``on_outcome_not_recorded`` is told.
         """
         with self._lock:
             self._is_closed = True
@@ -112,12 +114,18 @@ class Client(Runner):
 
     def _used_core(self) -> Core:
         if self._is_closed:
-            raise Unavailable("the client is closed")
+            raise closed_error()
         core = self._core
         if core is None:
             with self._lock:
+                if self._is_closed:
+                    raise closed_error()
                 if self._core is None:
-                    self._core = self._make_core()
+                    try:
+                        self._core = self._make_core()
+                    except RuntimeError:
+                        # At the limit of threads, or in a program that is ending.
+                        raise Unavailable("the client could not start its thread") from None
                 core = self._core
         # Without the lock: in a child it may be held by a thread that was not forked along.
         if core.pid != os.getpid():

@@ -117,8 +117,7 @@ class FakeRunner(_Fake, Runner):
         try:
             work = work_of_return(fn(attempt))
         except BaseException as error:  # noqa: BLE001 - recorded, then raised
-            exception = error
-            work = work_of_exception(error, plan.classify)
+            work, exception = work_of_exception(error, plan.classify)
         take_back()
         with self._changed:
             try:
@@ -194,8 +193,7 @@ class AsyncFakeRunner(_Fake, AsyncRunner):
                 stop.set()
         returned = asyncio.CancelledError() if working.cancelled() else working.result()
         if isinstance(returned, BaseException):
-            exception = returned
-            work = work_of_exception(returned, plan.classify)
+            work, exception = work_of_exception(returned, plan.classify)
         else:
             work = returned
         try:
