@@ -107,6 +107,15 @@ func TestHTTPAnswerIsWritten(t *testing.T) {
 	}
 }
 
+func TestHTTPAnswerHasNoBodyThatWasOmitted(t *testing.T) {
+	t.Parallel()
+	answer := idempotency.HTTPAnswer(&idempotency.Replayed{Outcome: &idempotency.Outcome{StatusCode: 200, BodyOmitted: true,
+		Body: []byte("half of it")}}, nil)
+	if answer.Status != 200 || answer.Body != nil {
+		t.Errorf("got %+v", answer)
+	}
+}
+
 func TestHTTPAnswerOfWhatIsNoError(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []idempotency.HTTPResponse{

@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 )
@@ -177,9 +178,9 @@ func guard(logger *slog.Logger, hook func()) {
 	go func() {
 		defer close(done)
 		defer func() {
-			if recover() != nil {
+			if value := recover(); value != nil {
 				// Not what it says: that is the application's, and may be secret.
-				logger.Error("idempotency: a hook has panicked")
+				logger.Error("idempotency: a hook has panicked", "type", fmt.Sprintf("%T", value))
 			}
 		}()
 		hook()

@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -210,18 +211,22 @@ func TestFailureWordsAreCutToWholeCharacters(t *testing.T) {
 
 func TestHookThatPanicsOrEndsItsGoroutineCostsNoOutcome(t *testing.T) {
 	t.Parallel()
-	for _, hook := range []func(){func() { panic("hook") }, runtime.Goexit} {
+	for _, hook := range []func(){func() { panic(errPartner) }, runtime.Goexit} {
+		var log bytes.Buffer
 		service := &testService{onComplete: func(n int, _ *idempotencyv1.CompleteRequest) error {
 			return []error{refusal(codes.Unavailable, "", askToWait(0)), refusal(codes.Unauthenticated, ""),
 				refusal(codes.Aborted, "LEASE_LOST")}[n]
 		}}
-		client := startService(t, service, ClientOptions{Logger: slog.New(slog.DiscardHandler), Hooks: Hooks{
+		client := startService(t, service, ClientOptions{Logger: slog.New(slog.NewTextHandler(&log, nil)), Hooks: Hooks{
 			OnOutcomeNotRecorded: func(Key, WorkResult, *Error) { hook() },
 			OnRetry:              func(string, *Error) { hook() },
 			RefreshCredentials:   func() { hook() },
 		}})
 		_, err := runOnce(t.Context(), client, pay)
 		wantKind(t, err, KindLeaseLost)
+		if strings.Contains(log.String(), "4111") || strings.Count(log.String(), "type=*errors.errorString") != strings.Count(log.String(), "\n") {
+			t.Errorf("logged %s", log.String())
+		}
 	}
 }
 
