@@ -49,9 +49,10 @@ func (a *Attempt) StopReason() StopReason {
 
 // LeaseRemaining is how much of the lease is left, on a clock that also counts
 // the time a machine is suspended (on Linux); never negative. Ask right before the
-// step that cannot be undone. Centuries in an unprotected run, which has no lease.
+// step that cannot be undone. math.MaxInt64 in an unprotected run, which has no
+// lease.
 func (a *Attempt) LeaseRemaining() time.Duration {
-	if a.keeper == nil {
+	if a.keeper == nil || a.Unprotected {
 		return math.MaxInt64
 	}
 	return a.keeper.remaining()

@@ -61,6 +61,13 @@ func TestFnDoesNotRunWithoutAGoodStarted(t *testing.T) {
 	t.Parallel()
 	noLease := startedAnswer("", 0)
 	noLease.GetStarted().LeaseRemaining = nil
+	half := func(spoil func(*idempotencyv1.BeginResponse)) func(*idempotencyv1.BeginRequest) *idempotencyv1.BeginResponse {
+		return func(r *idempotencyv1.BeginRequest) *idempotencyv1.BeginResponse {
+			answer := startedAnswer(r.AttemptId, time.Minute)
+			spoil(answer)
+			return answer
+		}
+	}
 	for name, answer := range map[string]func(*idempotencyv1.BeginRequest) *idempotencyv1.BeginResponse{
 		"nothing": func(*idempotencyv1.BeginRequest) *idempotencyv1.BeginResponse {
 			return &idempotencyv1.BeginResponse{RecordId: "r"}
@@ -75,6 +82,14 @@ func TestFnDoesNotRunWithoutAGoodStarted(t *testing.T) {
 			noLease.GetStarted().AttemptId = r.AttemptId
 			return noLease
 		},
+		"no record": half(func(answer *idempotencyv1.BeginResponse) { answer.RecordId = "" }),
+		"no number": half(func(answer *idempotencyv1.BeginResponse) { answer.GetStarted().AttemptNumber = 0 }),
+		"no downstream key": half(func(answer *idempotencyv1.BeginResponse) {
+			answer.GetStarted().DownstreamKey = ""
+		}),
+		"half a downstream key": half(func(answer *idempotencyv1.BeginResponse) {
+			answer.GetStarted().DownstreamKey = answer.GetStarted().DownstreamKey[1:]
+		}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -81,6 +81,8 @@ type call struct {
 	// Waits before each try until the channel's state is known, for reached.
 	settles bool
 
+	// Whether there was a try at all.
+	tried bool
 	// Whether a try that failed may have changed the record.
 	mayHaveEffect bool
 	// Whether, as far as settles can tell, a try may have reached a service that
@@ -106,7 +108,7 @@ func (c *Client) repeat(ctx context.Context, k *call) *callFailure {
 			return failure
 		}
 		pause := time.Duration(0)
-		if failure.code() == codes.Unauthenticated && !refreshed {
+		if failure.code() == codes.Unauthenticated && !refreshed && !failure.mustNotRetry {
 			refreshed = true
 			c.options.Hooks.refreshCredentials(c.logger)
 		} else if failure.worthRepeating() {
@@ -137,7 +139,8 @@ func (c *Client) tryOnce(ctx context.Context, k *call) *callFailure {
 	if k.before != nil {
 		extra = k.before()
 	}
-	timeout := min(c.options.RPCTimeout+extra, max(c.now.until(k.giveUpAt), shortestFirstTry))
+	k.tried = true
+	timeout := min(time.Duration(instant(extra).add(c.options.RPCTimeout)), max(c.now.until(k.giveUpAt), shortestFirstTry))
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	wasDown := k.conn.GetState() == connectivity.TransientFailure

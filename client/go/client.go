@@ -92,14 +92,15 @@ type Client struct {
 	lateLook     time.Duration
 	close        func() error
 
-	closing context.Context // ends when Close has waited long enough
-	abandon context.CancelFunc
+	closing      context.Context // ends when Close is called
+	beginClosing context.CancelFunc
+	over         context.Context // ends when Close has waited long enough
+	abandon      context.CancelFunc
 
 	unprotectedRuns atomic.Uint64
 
 	mu        sync.Mutex // guards what follows
 	changed   *sync.Cond
-	closed    bool
 	underWay  int // calls of RunOnce and records that have not ended
 	records   int // the latter alone
 	abandoned int // outcomes that Close gave up
@@ -132,7 +133,8 @@ func New(target string, options ClientOptions) (*Client, error) {
 		c.logger = slog.Default()
 	}
 	c.changed = sync.NewCond(&c.mu)
-	c.closing, c.abandon = context.WithCancel(context.Background())
+	c.closing, c.beginClosing = context.WithCancel(context.Background())
+	c.over, c.abandon = context.WithCancel(context.Background())
 	c.close = sync.OnceValue(c.doClose)
 	return c, nil
 }
@@ -149,8 +151,10 @@ func (c *Client) Lookup(ctx context.Context, key Key, includeBody bool) (*Record
 		return nil, closedError()
 	}
 	defer c.leave()
+	asking, cancel := joined(ctx, c.over)
+	defer cancel()
 	response := &idempotencyv1.LookupResponse{}
-	failure := c.repeat(ctx, &call{
+	failure := c.repeat(asking, &call{
 		rpc:  "Lookup",
 		conn: c.calls,
 		request: &idempotencyv1.LookupRequest{
@@ -162,22 +166,34 @@ func (c *Client) Lookup(ctx context.Context, key Key, includeBody bool) (*Record
 		whole:    func() bool { return response.RecordId != "" },
 		giveUpAt: c.now().add(lookupTimeout),
 	})
-	if failure == nil {
+	switch {
+	case failure == nil:
 		return recordFromProto(response), nil
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return nil, goneError(ctx)
+	case asking.Err() != nil:
+		return nil, closedError()
 	}
 	return nil, failure.err
+}
+
+// joined ends with the first of the two; its values are ctx's.
+func joined(ctx, other context.Context) (context.Context, context.CancelFunc) {
+	both, cancel := context.WithCancel(ctx)
+	detach := context.AfterFunc(other, cancel)
+	return both, func() {
+		detach()
+		cancel()
+	}
 }
 
 // lookupTimeout is as WithStartTimeout's default.
 const lookupTimeout = 30 * time.Second
 
-// Close refuses new calls, waits up to ShutdownTimeout for those that are under
-// way and for what is recorded in the background, then gives up the rest: fn is
-// asked to stop, and what is not recorded is told to Hooks.OnOutcomeNotRecorded,
-// also for an fn that ends later. The error says how many were given up by then.
+// Close refuses new calls, ends those whose fn has not begun, and asks every
+// running fn to stop. It waits up to ShutdownTimeout for them, whose leases are
+// renewed meanwhile, and for what is recorded, then gives up the rest: what is not
+// recorded is told to Hooks.OnOutcomeNotRecorded, also for an fn that ends later. The error says how many were given up by then.
 // Further calls wait for the first and return the same.
 func (c *Client) Close() error { return c.close() }
 
@@ -191,8 +207,8 @@ func (c *Client) doClose() error {
 	defer timer.Stop()
 
 	c.mu.Lock()
-	c.closed = true
-	for c.underWay > 0 && c.closing.Err() == nil {
+	c.beginClosing()
+	for c.underWay > 0 && c.over.Err() == nil {
 		c.changed.Wait()
 	}
 	c.mu.Unlock()
@@ -214,10 +230,11 @@ func (c *Client) doClose() error {
 func (c *Client) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.closed {
-		c.underWay++
+	if c.closing.Err() != nil {
+		return false
 	}
-	return !c.closed
+	c.underWay++
+	return true
 }
 
 func (c *Client) leave() {

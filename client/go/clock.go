@@ -32,7 +32,11 @@ type clock func() instant
 
 // until is 0 for what has passed.
 func (c clock) until(then instant) time.Duration {
-	return max(0, time.Duration(then-c()))
+	now := c()
+	if then <= now {
+		return 0
+	}
+	return time.Duration(then - now)
 }
 
 // sleep waits until then or until ctx ends.

@@ -258,17 +258,29 @@ func previousFromProto(message *idempotencyv1.PreviousAttempt) *PreviousAttempt 
 	}
 	return &PreviousAttempt{
 		AttemptNumber:   message.AttemptNumber,
-		StartTime:       message.StartTime.AsTime(),
-		LeaseExpireTime: message.LeaseExpireTime.AsTime(),
+		StartTime:       timeOf(message.StartTime),
+		LeaseExpireTime: timeOf(message.LeaseExpireTime),
 		Failure:         failureFromProto(message.Failure),
 	}
 }
 
+// expiryFromProto takes what this client does not know for the strict one.
 func expiryFromProto(action idempotencyv1.LeaseExpiryAction) OnLeaseExpiry {
-	if action == idempotencyv1.LeaseExpiryAction_LEASE_EXPIRY_ACTION_HOLD {
-		return Hold
+	if action == idempotencyv1.LeaseExpiryAction_LEASE_EXPIRY_ACTION_TAKE_OVER {
+		return TakeOver
 	}
-	return TakeOver
+	return Hold
+}
+
+// uuidLength is that of a downstream key as the service writes it.
+const uuidLength = 36
+
+// wholeStart is whether the answer has all that fn and its record rely on. Without
+// a downstream key the partner would have no protection.
+func wholeStart(response *idempotencyv1.BeginResponse, attemptID string) bool {
+	started := response.GetStarted()
+	return started.GetAttemptId() == attemptID && started.GetLeaseRemaining() != nil && response.RecordId != "" &&
+		started.GetAttemptNumber() >= 1 && len(started.GetDownstreamKey()) == uuidLength
 }
 
 func attemptFromProto(response *idempotencyv1.BeginResponse) *Attempt {
@@ -296,8 +308,8 @@ func replayedFromProto(response *idempotencyv1.BeginResponse) *Replayed {
 		Failure:       failureFromProto(replay.GetFailure()),
 		RecordID:      response.RecordId,
 		AttemptNumber: replay.AttemptNumber,
-		StartTime:     replay.StartTime.AsTime(),
-		FinishTime:    replay.FinishTime.AsTime(),
+		StartTime:     timeOf(replay.StartTime),
+		FinishTime:    timeOf(replay.FinishTime),
 	}
 }
 
@@ -308,7 +320,7 @@ func inProgressFromProto(response *idempotencyv1.BeginResponse) *InProgress {
 		LeaseRemaining: max(0, message.LeaseRemaining.AsDuration()),
 		RecordID:       response.RecordId,
 		AttemptNumber:  message.AttemptNumber,
-		StartTime:      message.StartTime.AsTime(),
+		StartTime:      timeOf(message.StartTime),
 	}
 }
 

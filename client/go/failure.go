@@ -116,7 +116,8 @@ func failureOf(err error, trailer metadata.MD) *callFailure {
 		f.err.Kind = KindInternal
 	}
 	// docs/errors.md, "Did it happen?".
-	refusal := reason != "" && reason != "COMMIT_UNKNOWN" && reason != "INTERNAL"
+	_, known := kindOfReason[reason]
+	refusal := known && reason != "COMMIT_UNKNOWN" && reason != "INTERNAL"
 	overLimit := reason == "" && answer.Code() == codes.ResourceExhausted
 	f.mayHaveEffect = !refusal && !overLimit
 	return f

@@ -163,7 +163,10 @@ func wordsAnswer(status int, code, message string, retryAfter *time.Duration) HT
 			jsonText(message)),
 	}
 	if retryAfter != nil {
-		seconds := int64((*retryAfter + time.Second - 1) / time.Second)
+		seconds := int64(*retryAfter / time.Second)
+		if *retryAfter%time.Second > 0 {
+			seconds++
+		}
 		answer.Headers = append(answer.Headers, Header{"Retry-After", strconv.FormatInt(max(1, seconds), 10)})
 	}
 	return answer

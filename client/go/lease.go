@@ -127,6 +127,7 @@ func (k *keeper) run() {
 	answers := make(chan renewal, 1)
 	renewAt, renewing, refreshed := k.lease.renewAt(), k.renew != nil, false
 	waiting := false // for an answer
+	closing := k.client.closing.Done()
 	for {
 		now, end := k.client.now(), k.current().end()
 		next := min(end, k.stopAt)
@@ -151,8 +152,10 @@ func (k *keeper) run() {
 		case answer := <-answers:
 			waiting = false
 			renewing, renewAt = k.judge(answer, &pauses, &refreshed, renewing)
-		case <-k.client.closing.Done():
+		case <-closing:
 			k.stop(StopCancelled)
+			closing = nil // as long as fn has not stopped, it keeps its lease
+		case <-k.client.over.Done():
 			return
 		case <-k.ended:
 			return
@@ -178,12 +181,12 @@ func (k *keeper) judge(answer renewal, pauses *backoff, refreshed *bool, renewin
 	case failure.err.Kind == KindInvalidField || failure.err.Kind == KindNeedsResolution:
 		// The takeover window leaves no lease. The one that is held runs to its end.
 		return false, never
-	case failure.code() == codes.Unauthenticated && !*refreshed:
-		*refreshed = true
-		k.client.options.Hooks.refreshCredentials(k.client.logger)
 	case failure.mustNotRetry:
 		// This one is not repeated; the next is due as usual.
 		return renewing, now.add(k.current().third())
+	case failure.code() == codes.Unauthenticated && !*refreshed:
+		*refreshed = true
+		k.client.options.Hooks.refreshCredentials(k.client.logger)
 	default:
 		now = now.add(pauses.pause(failure.asked))
 	}

@@ -57,7 +57,7 @@ func (r *recording) start(ctx context.Context) {
 	c.records++
 	c.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	detach := context.AfterFunc(c.closing, cancel)
+	detach := context.AfterFunc(c.over, cancel)
 	go func() {
 		defer cancel()
 		defer detach()
@@ -69,7 +69,7 @@ func (r *recording) start(ctx context.Context) {
 		c.mu.Lock()
 		c.underWay--
 		c.records--
-		if r.err != nil && r.onLost != nil && c.closing.Err() != nil {
+		if r.err != nil && r.onLost != nil && c.over.Err() != nil {
 			c.abandoned++
 		}
 		c.mu.Unlock()

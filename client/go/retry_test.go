@@ -3,6 +3,7 @@ package idempotency
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	idempotencyv1 "idempotencyd/client/go/idempotency/v1"
@@ -102,6 +104,10 @@ func TestWhatTheServerAsksForCounts(t *testing.T) {
 		"RetryInfo":   {nil, 7 * time.Second, false},
 		"the trailer": {[]string{"250"}, 250 * time.Millisecond, false},
 		"at once":     {[]string{"0"}, 0, false},
+		"the longest": {[]string{"2147483647"}, 2147483647 * time.Millisecond, false},
+		"too long":    {[]string{"2147483648"}, -1, true},
+		"signed":      {[]string{"+1"}, -1, true},
+		"empty":       {[]string{""}, -1, true},
 		"negative":    {[]string{"-1"}, -1, true},
 		"no number":   {[]string{"soon"}, -1, true},
 		"twice":       {[]string{"1", "2"}, -1, true},
@@ -139,7 +145,9 @@ func TestWhatHadAnEffect(t *testing.T) {
 	}{
 		{refusal(codes.Unavailable, "OVERLOADED"), false},
 		{refusal(codes.Aborted, "LEASE_LOST"), false},
-		{refusal(codes.Unavailable, "A_REASON_OF_TOMORROW"), false},
+		{refusal(codes.Unavailable, "SCHEMA_INCOMPATIBLE"), false},
+		{refusal(codes.InvalidArgument, "INVALID_FIELD"), false},
+		{refusal(codes.Unavailable, "A_REASON_OF_TOMORROW"), true},
 		{refusal(codes.ResourceExhausted, ""), false},
 		{refusal(codes.Unavailable, "COMMIT_UNKNOWN"), true},
 		{refusal(codes.Internal, "INTERNAL"), true},
@@ -205,8 +213,57 @@ func TestLookupShowsTheRecord(t *testing.T) {
 			Disposition: idempotencyv1.FailureDisposition_FAILURE_DISPOSITION_NOT_APPLIED}}})
 	if record.State != StateAbandoned || record.OnLeaseExpiry != Hold || record.CreateTime.Unix() != 1 ||
 		!record.FinishTime.IsZero() || !record.ExpireTime.IsZero() || record.Outcome != nil ||
+		!record.PreviousAttempt.StartTime.IsZero() || !record.PreviousAttempt.LeaseExpireTime.IsZero() ||
 		record.PreviousAttempt.Failure.Disposition != NotAppliedDisposition {
 		t.Errorf("got %+v", record)
+	}
+}
+
+func TestLeaseExpiryThatTheClientDoesNotKnowIsHold(t *testing.T) {
+	t.Parallel()
+	for action, want := range map[idempotencyv1.LeaseExpiryAction]OnLeaseExpiry{
+		idempotencyv1.LeaseExpiryAction_LEASE_EXPIRY_ACTION_TAKE_OVER: TakeOver,
+		idempotencyv1.LeaseExpiryAction_LEASE_EXPIRY_ACTION_HOLD:      Hold,
+		0: Hold, 99: Hold} {
+		answer := startedAnswer("a", time.Minute)
+		answer.OnLeaseExpiry = action
+		if got := attemptFromProto(answer).OnLeaseExpiry; got != want {
+			t.Errorf("%v: got %v", action, got)
+		}
+		if got := recordFromProto(&idempotencyv1.LookupResponse{OnLeaseExpiry: action}).OnLeaseExpiry; got != want {
+			t.Errorf("%v: Lookup shows %v", action, got)
+		}
+	}
+}
+
+func TestPushbackThatSaysNoEndsTheTriesAlsoWithFreshCredentials(t *testing.T) {
+	t.Parallel()
+	for _, code := range []codes.Code{codes.Unavailable, codes.Unauthenticated} {
+		service := &testService{trailer: metadata.Pairs(pushbackTrailer, "-1"),
+			onBegin: func(int, *idempotencyv1.BeginRequest) (*idempotencyv1.BeginResponse, error) {
+				return nil, refusal(code, map[codes.Code]string{codes.Unavailable: "OVERLOADED"}[code])
+			}}
+		client := startService(t, service, ClientOptions{})
+		_, err := runOnce(t.Context(), client, mustNotRun(t), WithOnUnavailable(RunUnprotected))
+		if wantKind(t, err, failureOf(status.Error(code, ""), nil).err.Kind); countOf(service, &service.begins) != 1 {
+			t.Errorf("%v: got %d Begins", code, countOf(service, &service.begins))
+		}
+	}
+}
+
+func TestSpansWithoutEndSaturate(t *testing.T) {
+	t.Parallel()
+	const longest = time.Duration(math.MaxInt64)
+	client := startService(t, &testService{}, ClientOptions{RPCTimeout: longest, RecordTimeout: longest})
+	result, err := runOnce(t.Context(), client, pay, WithWaitTimeout(longest), WithStartTimeout(longest),
+		WithMaxDuration(longest))
+	wantResult[*Completed](t, result, err)
+	if left := clock(bootTime).until(instant(math.MinInt64)); left != 0 {
+		t.Errorf("%v are left of what is over", left)
+	}
+	answer := HTTPAnswer(nil, &Error{Kind: KindUnavailable, RetryAfter: longest})
+	if want := (Header{"Retry-After", "9223372037"}); answer.Headers[1] != want {
+		t.Errorf("got %v", answer.Headers)
 	}
 }
 

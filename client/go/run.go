@@ -58,23 +58,25 @@ func (c *Client) RunOnce(ctx context.Context, key Key, request Request, onLeaseE
 // service, which was not reached because of err.
 func (r *run) begin(ctx context.Context) (result Result, err *Error, unprotected bool) {
 	c := r.client
+	asking, cancel := joined(ctx, c.closing)
+	defer cancel()
 	waitEnd := c.now().add(r.options.waitTimeout)
 	k := r.beginCall(waitEnd)
 	for {
-		if ctx.Err() != nil {
-			return nil, r.giveUp(ctx, goneError(ctx)), false
+		if gone := r.gone(ctx); gone != nil {
+			return nil, r.giveUp(ctx, gone), false
 		}
-		failure := c.repeat(ctx, k)
+		failure := c.repeat(asking, k)
 		r.mayBeStarted = k.mayHaveEffect
-		switch {
-		case failure != nil && ctx.Err() != nil:
-			return nil, r.giveUp(ctx, goneError(ctx)), false
-		case failure != nil && r.options.onUnavailable == RunUnprotected && k.outOfTime && !k.reached:
+		switch gone := r.gone(ctx); {
+		case failure != nil && gone != nil:
+			return nil, r.giveUp(ctx, gone), false
+		case failure != nil && r.options.onUnavailable == RunUnprotected && k.outOfTime && k.tried && !k.reached:
 			return nil, failure.err, true
 		case failure != nil:
 			return nil, r.refused(ctx, failure.err), false
 		case r.response.GetStarted() != nil:
-			return nil, r.started(ctx, k.giveUpAt), false
+			return nil, r.started(ctx, asking, k.giveUpAt), false
 		}
 		if replayed := replayedFromProto(r.response); replayed != nil {
 			return replayed, nil, false
@@ -92,7 +94,7 @@ func (r *run) begin(ctx context.Context) (result Result, err *Error, unprotected
 		if next >= waitEnd {
 			return inProgress, nil, false
 		}
-		c.now.sleep(ctx, next)
+		c.now.sleep(asking, next)
 		r.mayBeStarted = false
 	}
 }
@@ -122,27 +124,39 @@ func (r *run) beginCall(waitEnd instant) *call {
 	return k
 }
 
-// started looks at the lease that the service gave.
-func (r *run) started(ctx context.Context, giveUpAt instant) *Error {
-	r.mayBeStarted = true
-	started := r.response.GetStarted()
-	if started.AttemptId != r.attemptID || started.LeaseRemaining == nil {
-		return r.giveUp(ctx, newError(KindInternal, "the service started another attempt than ours"))
+// gone is why nobody waits for fn any more: the caller has left, or the client is
+// closing. nil: somebody does.
+func (r *run) gone(ctx context.Context) *Error {
+	switch {
+	case ctx.Err() != nil:
+		return goneError(ctx)
+	case r.client.closing.Err() != nil:
+		return closedError()
 	}
-	r.lease.remaining = started.LeaseRemaining.AsDuration()
+	return nil
+}
+
+// started looks at what the service gave. asking ends as soon as ctx does, or the
+// client is closing.
+func (r *run) started(ctx, asking context.Context, giveUpAt instant) *Error {
+	r.mayBeStarted = true
+	if !wholeStart(r.response, r.attemptID) {
+		return r.giveUp(ctx, newError(KindInternal, "the service started another attempt than ours, or half of it"))
+	}
+	r.lease.remaining = r.response.GetStarted().LeaseRemaining.AsDuration()
 	if r.leaseIsOver() {
 		// A repeat of a Begin whose first answer was lost, or a slow way here. Only a
 		// Renew makes it good.
-		if failure := r.renew(ctx, giveUpAt); failure != nil && ctx.Err() == nil {
+		if failure := r.renew(asking, giveUpAt); failure != nil && r.gone(ctx) == nil {
 			return r.giveUp(ctx, failure.err)
 		}
-		if ctx.Err() == nil && r.leaseIsOver() {
+		if r.gone(ctx) == nil && r.leaseIsOver() {
 			return r.giveUp(ctx, newError(KindLeaseLost,
 				"the lease is shorter than the way to the service and back"))
 		}
 	}
-	if ctx.Err() != nil {
-		return r.giveUp(ctx, goneError(ctx))
+	if gone := r.gone(ctx); gone != nil {
+		return r.giveUp(ctx, gone)
 	}
 	return nil
 }

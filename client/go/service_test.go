@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
@@ -36,6 +37,8 @@ type testService struct {
 	onRenew    func(n int, request *idempotencyv1.RenewRequest) (*idempotencyv1.RenewResponse, error)
 	onComplete func(n int, request *idempotencyv1.CompleteRequest) error
 	onFail     func(n int, request *idempotencyv1.FailRequest) error
+	// What every answer to a Begin or a Renew ends with.
+	trailer metadata.MD
 
 	mu        sync.Mutex // guards what follows
 	changed   *sync.Cond
@@ -129,7 +132,8 @@ func (s *testService) distinct(message string) int {
 	return len(different)
 }
 
-func (s *testService) Begin(_ context.Context, request *idempotencyv1.BeginRequest) (*idempotencyv1.BeginResponse, error) {
+func (s *testService) Begin(ctx context.Context, request *idempotencyv1.BeginRequest) (*idempotencyv1.BeginResponse, error) {
+	_ = grpc.SetTrailer(ctx, s.trailer)
 	n := noted(s, &s.begins, request)
 	if s.onBegin != nil {
 		if response, err := s.onBegin(n, request); response != nil || err != nil {
@@ -139,7 +143,8 @@ func (s *testService) Begin(_ context.Context, request *idempotencyv1.BeginReque
 	return startedAnswer(request.AttemptId, time.Minute), nil
 }
 
-func (s *testService) Renew(_ context.Context, request *idempotencyv1.RenewRequest) (*idempotencyv1.RenewResponse, error) {
+func (s *testService) Renew(ctx context.Context, request *idempotencyv1.RenewRequest) (*idempotencyv1.RenewResponse, error) {
+	_ = grpc.SetTrailer(ctx, s.trailer)
 	n := noted(s, &s.renews, request)
 	if s.onRenew != nil {
 		if response, err := s.onRenew(n, request); response != nil || err != nil {
@@ -170,9 +175,10 @@ func (s *testService) Fail(_ context.Context, request *idempotencyv1.FailRequest
 }
 
 func startedAnswer(attemptID string, lease time.Duration) *idempotencyv1.BeginResponse {
-	return &idempotencyv1.BeginResponse{RecordId: "r", Result: &idempotencyv1.BeginResponse_Started{
-		Started: &idempotencyv1.Started{AttemptId: attemptID, AttemptNumber: 1, FencingToken: 1,
-			DownstreamKey: "6ba7b810-9dad-51d1-80b4-00c04fd430c8", LeaseRemaining: durationpb.New(lease)}}}
+	return &idempotencyv1.BeginResponse{RecordId: "r", OnLeaseExpiry: idempotencyv1.LeaseExpiryAction_LEASE_EXPIRY_ACTION_TAKE_OVER,
+		Result: &idempotencyv1.BeginResponse_Started{
+			Started: &idempotencyv1.Started{AttemptId: attemptID, AttemptNumber: 1, FencingToken: 1,
+				DownstreamKey: "6ba7b810-9dad-51d1-80b4-00c04fd430c8", LeaseRemaining: durationpb.New(lease)}}}
 }
 
 func inProgressAnswer(retryAfter time.Duration) *idempotencyv1.BeginResponse {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"math"
 	"net"
 	"strings"
 	"testing"
@@ -33,15 +34,16 @@ func TestUnprotectedRunIsLoggedCountedAndTold(t *testing.T) {
 	var log bytes.Buffer
 	logged := &hookLog{}
 	client := newTestClient(t, away(t), ClientOptions{Hooks: logged.hooks(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	awaitDown(t, client)
 	result, err := runOnce(t.Context(), client, func(ctx context.Context, attempt *Attempt) (WorkResult, error) {
 		if !attempt.Unprotected || attempt.AttemptNumber != 0 || attempt.FencingToken != 0 || attempt.DownstreamKey != "" ||
-			attempt.LeaseRemaining() < time.Hour {
+			attempt.LeaseRemaining() != math.MaxInt64 {
 			t.Errorf("got %+v", attempt)
 		}
 		_, err := attempt.DownstreamKeyFor("bank", ShapeUUID)
 		wantKind(t, err, KindInvalidField)
 		return stopped(t, StopMaxDuration, nil)(ctx, attempt)
-	}, WithOnUnavailable(RunUnprotected), WithStartTimeout(500*time.Millisecond), WithMaxDuration(10*time.Millisecond))
+	}, WithOnUnavailable(RunUnprotected), WithStartTimeout(time.Millisecond), WithMaxDuration(10*time.Millisecond))
 	ran := wantResult[*Unprotected](t, result, err)
 	if ran.Work.Outcome().StatusCode != 201 || ran.Cause.Kind != KindUnavailable || OutcomeOf(ran).StatusCode != 201 {
 		t.Errorf("got %+v", ran)
@@ -148,18 +150,37 @@ func TestUnprotectedNotWhenTheServerSaysToStayAway(t *testing.T) {
 // connect. Its tries end as the test says, after a part of them was sent or not.
 func awayBut(t *testing.T, sent bool, end error) *Client {
 	t.Helper()
-	client := newTestClient(t, away(t), ClientOptions{Logger: slog.New(slog.DiscardHandler), DialOptions: []grpc.DialOption{
+	client := newTestClient(t, away(t), ClientOptions{ShutdownTimeout: time.Millisecond, Logger: slog.New(slog.DiscardHandler), DialOptions: []grpc.DialOption{
 		grpc.WithUnaryInterceptor(func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
 			if sent {
 				sendWatch{}.HandleRPC(ctx, &stats.OutHeader{})
 			}
 			return end
 		})}})
+	awaitDown(t, client)
+	return client
+}
+
+// awaitDown waits until the client has failed to connect; it stays failed until a
+// connection is made.
+func awaitDown(t *testing.T, client *Client) {
+	t.Helper()
 	client.calls.Connect()
 	for state := client.calls.GetState(); state != connectivity.TransientFailure; state = client.calls.GetState() {
 		client.calls.WaitForStateChange(t.Context(), state)
 	}
-	return client
+}
+
+func TestUnprotectedNotWithoutASingleTry(t *testing.T) {
+	t.Parallel()
+	client := newTestClient(t, away(t), ClientOptions{Logger: slog.New(slog.DiscardHandler), DialOptions: []grpc.DialOption{
+		// A connection that is never made, nor refused.
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})}})
+	_, err := runOnce(t.Context(), client, mustNotRun(t), WithOnUnavailable(RunUnprotected), WithStartTimeout(time.Millisecond))
+	wantKind(t, err, KindUnavailable)
 }
 
 func TestUnprotectedOnlyAfterTriesThatWereNeverSent(t *testing.T) {

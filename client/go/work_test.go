@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	idempotencyv1 "idempotencyd/client/go/idempotency/v1"
 )
@@ -295,6 +297,40 @@ func TestLeaseIsRenewedWhileFnRuns(t *testing.T) {
 	}
 	if logged.refreshes != 1 {
 		t.Errorf("credentials were refreshed %d times", logged.refreshes)
+	}
+}
+
+func TestLeaseIsRenewedAlsoWhenTheCallerIsGone(t *testing.T) {
+	t.Parallel()
+	service, logged := &testService{}, &hookLog{}
+	client := startService(t, service, ClientOptions{Hooks: logged.hooks()})
+	jump := jumpingClock(client)
+	ctx, cancel := context.WithCancel(t.Context())
+	result, err := runOnce(ctx, client, func(_ context.Context, attempt *Attempt) (WorkResult, error) {
+		cancel()
+		jump(25 * time.Second)                                                   // more than a third
+		for attempt.LeaseRemaining() < 45*time.Second && logged.String() == "" { // until it is renewed, or cannot be
+			runtime.Gosched()
+		}
+		return Complete(paid), nil
+	})
+	wantResult[*Completed](t, result, err)
+	if logged.String() != "" || countOf(service, &service.renews) != 1 {
+		t.Errorf("%d Renews, repeated: %v", countOf(service, &service.renews), logged)
+	}
+}
+
+func TestRenewThatMustNotBeRepeatedIsDueAThirdLater(t *testing.T) {
+	t.Parallel()
+	client := newTestClient(t, away(t), ClientOptions{})
+	client.now = func() instant { return instant(time.Hour) }
+	k := &keeper{client: client, lease: lease{instant(time.Hour), time.Minute}}
+	for _, code := range []codes.Code{codes.Unavailable, codes.Unauthenticated} {
+		failure := failureOf(status.Error(code, ""), metadata.Pairs(pushbackTrailer, "-1"))
+		renewing, at := k.judge(renewal{failure: failure}, &backoff{}, new(bool), true)
+		if want := instant(time.Hour + 20*time.Second); !renewing || at != want {
+			t.Errorf("%v: renewing %v, at %v", code, renewing, at)
+		}
 	}
 }
 
