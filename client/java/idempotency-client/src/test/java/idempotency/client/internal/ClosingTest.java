@@ -29,6 +29,7 @@ import java.util.Objects;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executor;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
@@ -162,6 +163,29 @@ final class ClosingTest {
       queued.run();
       Throwable thrown = future.handle((result, error) -> error).get();
       assertInstanceOf(UnavailableException.class, thrown);
+      assertEquals("NOT_BEGUN", next(service.fails).getFailure().getCode());
+    }
+  }
+
+  @Test
+  void workDoesNotBeginOnceTheClientCloses() throws Exception {
+    try (ScriptedService service = new ScriptedService()) {
+      AsyncWork never = attempt -> CompletableFuture.completedFuture(NEVER.run(attempt));
+      CompletableFuture<Void> closed = new CompletableFuture<>();
+      // Between the answer to Begin and the work.
+      Executor closing =
+          task -> {
+            var unused =
+                CompletableFuture.runAsync(service.core()::close)
+                    .thenRun(() -> closed.complete(null));
+            while (!service.core().isClosing()) Thread.onSpinWait();
+            task.run();
+          };
+      CompletableFuture<RunResult> future =
+          run(service, RunOptions.defaults()).async(never, closing);
+      Throwable thrown = future.handle((result, error) -> error).get();
+      assertInstanceOf(UnavailableException.class, thrown);
+      closed.get();
       assertEquals("NOT_BEGUN", next(service.fails).getFailure().getCode());
     }
   }

@@ -38,7 +38,7 @@ final class HostileCodeTest {
     return Stream.of(
         new IllegalStateException("a bug"),
         new AssertionError("a bug"),
-        new OutOfMemoryError("unable to create native thread"),
+        new NoClassDefFoundError("a bug"),
         new RejectedExecutionException("full"),
         // Not declared anywhere: as Kotlin throws it.
         new IOException("a bug"));

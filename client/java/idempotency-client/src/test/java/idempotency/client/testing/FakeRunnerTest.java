@@ -289,6 +289,39 @@ final class FakeRunnerTest {
   }
 
   @Test
+  void executorWithABugEndsTheFutureTyped() {
+    NoClassDefFoundError bug = new NoClassDefFoundError();
+    CompletableFuture<RunResult> refused =
+        runner.runOnceAsync(
+            KEY,
+            REQUEST,
+            OnLeaseExpiry.TAKE_OVER,
+            NEVER,
+            task -> {
+              throw bug;
+            },
+            RunOptions.defaults());
+    CompletionException thrown = assertThrows(CompletionException.class, refused::join);
+    assertSame(bug, assertInstanceOf(UnavailableException.class, thrown.getCause()).getCause());
+  }
+
+  @Test
+  void longestWaitIsTaken() {
+    RunOptions options = RunOptions.builder().waitTimeout(Duration.ofDays(365L * 9000)).build();
+    RunResult result = runner.runOnce(KEY, REQUEST, OnLeaseExpiry.TAKE_OVER, PAY, options);
+    assertInstanceOf(RunResult.Completed.class, result);
+  }
+
+  @Test
+  void unprotectedWorkHasALeaseWithoutEnd() {
+    runner.failNextStart(
+        IdempotencyException.builder(ErrorKind.UNAVAILABLE).reason("DRAINING").build());
+    RunOptions options = RunOptions.builder().onUnavailable(OnUnavailable.RUN_UNPROTECTED).build();
+    runner.runOnce(KEY, REQUEST, OnLeaseExpiry.TAKE_OVER, paying(), options);
+    assertTrue(seen.get().leaseRemaining().compareTo(Duration.ofDays(3650)) > 0);
+  }
+
+  @Test
   void lookupShowsTheBodyOnlyWhenAskedFor() {
     RunOptions labelled = RunOptions.builder().label("order", "7").build();
     runner.runOnce(KEY, REQUEST, OnLeaseExpiry.HOLD, PAY, labelled);
