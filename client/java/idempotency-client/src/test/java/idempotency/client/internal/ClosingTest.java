@@ -23,7 +23,9 @@ import idempotency.client.RunResult;
 import idempotency.client.StopReason;
 import idempotency.client.UnavailableException;
 import idempotency.client.WorkResult;
+import idempotency.v1.BeginRequest;
 import idempotency.v1.RenewResponse;
+import io.grpc.Context;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.concurrent.BlockingQueue;
@@ -187,6 +189,25 @@ final class ClosingTest {
       assertInstanceOf(UnavailableException.class, thrown);
       closed.get();
       assertEquals("NOT_BEGUN", next(service.fails).getFailure().getCode());
+    }
+  }
+
+  @Test
+  void sessionOfAClosingClientIsRefusedThoughItsCallerStillWaits() {
+    try (ScriptedService service = new ScriptedService()) {
+      Core core = service.core();
+      Caller caller = new Caller(core.timers, null);
+      BeginRequest begin = BeginRequest.newBuilder().setAttemptId("attempt").build();
+      Owner owner = new Owner(core, Context.ROOT, begin);
+      Run.Parts parts =
+          new Run.Parts(core, KEY, RunOptions.defaults(), caller, Context.ROOT, owner);
+      Lease lease = new Lease(core.clock.now(), ScriptedService.LEASE.toNanos());
+      Starter.Start start = new Starter.Granted(started(begin, ScriptedService.LEASE), lease);
+      Session session = new Session(parts, start, () -> {});
+      core.close();
+      assertFalse(caller.isGone());
+      Ending refused = Objects.requireNonNull(session.refusal());
+      assertThrows(UnavailableException.class, refused::orThrow);
     }
   }
 
