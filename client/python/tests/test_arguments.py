@@ -255,3 +255,15 @@ def test_spans_are_timedeltas_or_seconds(service: Service) -> None:
     for request in service.requests("Begin"):
         assert (request.ttl.seconds, request.ttl.nanos) == (120, 0)
         assert request.lease_duration.ToMilliseconds() == 1500
+
+
+def test_a_start_without_time_is_refused() -> None:
+    with pytest.raises(client.InvalidField) as error:
+        FakeRunner().run_once(
+            client.Key("m", "k"),
+            client.Request("o", client.Payload(b"")),
+            on_lease_expiry=client.OnLeaseExpiry.TAKE_OVER,
+            fn=lambda _: client.WorkResult.unknown("", ""),
+            options=client.RunOptions(start_timeout=0),
+        )
+    assert [violation.field for violation in error.value.violations] == ["start_timeout"]

@@ -364,3 +364,42 @@ def test_lease_lost_while_fn_runs_sets_stop(service: Service) -> None:
             return await run(runner, fn)
 
     assert isinstance(asyncio.run(body()), client.Completed)
+
+
+def test_whatever_grpc_raises_is_a_try_that_failed(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = Lost()
+    mistakes = iter([RuntimeError(), ValueError()])
+
+    async def fn(_: AsyncAttempt) -> WorkResult:
+        core: Any = runner._core
+        calls = core._calls._calls
+        real = calls["Complete"]
+
+        def complete(*given: Any, **named: Any) -> Any:
+            for mistake in mistakes:
+                raise mistake
+            return real(*given, **named)
+
+        monkeypatch.setitem(calls, "Complete", complete)
+        return DONE
+
+    runner = client_of(service, hooks=lost.hooks)
+
+    async def body() -> Any:
+        async with runner:
+            return await run(runner, fn)
+
+    assert isinstance(asyncio.run(body()), client.Completed)
+    assert lost.told == []
+
+
+def test_spans_of_ten_thousand_years_are_no_error(service: Service) -> None:
+    longest = 315_576_000_000
+
+    async def body() -> Any:
+        async with client_of(service, rpc_timeout=longest, record_timeout=longest) as runner:
+            return await run(runner, start_timeout=longest, max_duration=longest, timeout=longest)
+
+    assert isinstance(asyncio.run(body()), client.Completed)

@@ -371,3 +371,38 @@ def test_lease_remaining_is_what_is_left(service: Service) -> None:
     with service.client() as runner:
         run(runner, fn)
     assert timedelta(seconds=30) < seen[0] <= timedelta(seconds=60)
+
+
+def test_spans_of_ten_thousand_years_are_no_error(service: Service) -> None:
+    longest = 315_576_000_000
+    unprotected = client.OnUnavailable.RUN_UNPROTECTED
+    with service.client(rpc_timeout=longest, record_timeout=longest) as runner:
+        result = run(
+            runner,
+            start_timeout=longest,
+            max_duration=longest,
+            timeout=longest,
+            on_unavailable=unprotected,
+        )
+    assert isinstance(result, client.Completed)
+
+
+@pytest.mark.parametrize("mistake", [SystemExit, GeneratorExit, KeyboardInterrupt])
+def test_classify_that_raises_whatever_costs_no_outcome(
+    service: Service, mistake: type[BaseException]
+) -> None:
+    def fn(_: client.Attempt) -> WorkResult:
+        raise ValueError
+
+    def classify(_: BaseException) -> client.Disposition:
+        raise mistake
+
+    with service.client() as runner, futures.ThreadPoolExecutor(1) as other:
+        result = other.submit(run, runner, fn, classify=classify).result(30)
+        assert isinstance(result, client.Failed)
+        assert result.failure.disposition is client.Disposition.UNKNOWN
+        if mistake is not GeneratorExit:
+            # In the main thread it is for real; the work is recorded all the same.
+            with pytest.raises(mistake):
+                run(runner, fn, classify=classify)
+            assert len(service.requests("Fail")) == 2

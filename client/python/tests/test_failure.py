@@ -188,3 +188,25 @@ def test_never_sent_needs_a_channel_that_was_down_and_no_reason() -> None:
 def test_a_code_that_nobody_knows_is_an_error_all_the_same() -> None:
     assert failure_of(None, None, None).kind is ErrorKind.INTERNAL
     assert failure_of(77, "x", None).may_have_effect
+
+
+@pytest.mark.parametrize(
+    "pushback", ["2147483648", "99999999999999", "-1", "+1", "1.0", " 1", "", "x", "\u0661"]
+)
+def test_a_pushback_that_is_no_number_of_milliseconds_says_not_to_repeat(pushback: str) -> None:
+    assert failure_of(CODE.UNAVAILABLE, "", [("grpc-retry-pushback-ms", pushback)]).must_not_retry
+
+
+def test_the_longest_pushback_is_read() -> None:
+    found = failure_of(CODE.UNAVAILABLE, "", [("grpc-retry-pushback-ms", "0002147483647")])
+    assert found.retry_after == 2147483.647
+    assert not found.must_not_retry
+
+
+def test_two_pushbacks_say_not_to_repeat() -> None:
+    two = [("grpc-retry-pushback-ms", "1"), ("grpc-retry-pushback-ms", "1")]
+    assert failure_of(CODE.UNAVAILABLE, "", two).must_not_retry
+
+
+def test_a_reason_of_a_later_version_may_have_had_an_effect() -> None:
+    assert failure(CODE.UNAVAILABLE, info("OF_A_LATER_VERSION")).may_have_effect

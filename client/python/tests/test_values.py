@@ -11,6 +11,7 @@ import pytest
 
 import idempotency_client as client
 from idempotency_client import Disposition, Failure, InvalidField, Outcome, WorkResult
+from idempotency_client._wire import expiry_from_wire
 
 
 @pytest.mark.parametrize(
@@ -112,3 +113,16 @@ def test_errors_of_once_survive_pickling() -> None:
     copy = pickle.loads(pickle.dumps(client.WorkFailedError(failed, failed.failure)))
     assert copy.result == failed
     assert copy.failure == failed.failure
+
+
+def test_a_failures_words_are_cut_when_it_is_made() -> None:
+    failure = client.WorkResult.final("\u00e9" * 40, "x" * 1022 + "\u20ac").failure
+    assert failure is not None
+    assert failure.code == "\u00e9" * 32
+    assert failure.message == "x" * 1022
+
+
+@pytest.mark.parametrize("action", [0, 2, 3, 77])
+def test_an_on_lease_expiry_that_is_not_known_is_the_strict_one(action: int) -> None:
+    assert expiry_from_wire(1) is client.OnLeaseExpiry.TAKE_OVER
+    assert expiry_from_wire(action) is client.OnLeaseExpiry.HOLD

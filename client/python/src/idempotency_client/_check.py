@@ -29,6 +29,12 @@ def check_text(field: str, value: Any, *, required: bool = False) -> None:
         raise invalid(field, "must be text that UTF-8 can carry") from None
 
 
+def clean_text(text: str, max_bytes: int) -> str:
+    """`text` cut to whole characters within `max_bytes` of UTF-8; half a character becomes ?."""
+    data = text.encode("utf-8", "replace")[:max_bytes]
+    return data.decode("utf-8", "ignore")
+
+
 def check_bytes(field: str, value: Any) -> None:
     """Raises InvalidField unless `value` is bytes; other buffers could change after the call."""
     if not isinstance(value, bytes):

@@ -17,7 +17,8 @@ from .errors import ERROR_TYPES, ErrorKind, FieldViolation, IdempotencyError
 _DOMAIN = "idempotency.v1"
 _PUSHBACK = "grpc-retry-pushback-ms"
 _DETAILS = "grpc-status-details-bin"
-_MILLIS = re.compile(r"[0-9]{1,15}")
+_MILLIS = re.compile(r"0*[0-9]{1,10}")
+_MOST_MILLIS = 2**31 - 1
 
 OK = grpc.StatusCode.OK.value[0]
 CANCELLED = grpc.StatusCode.CANCELLED.value[0]
@@ -73,7 +74,7 @@ _KIND_OF_CODE = {
 _NO_EFFECT = frozenset(_KIND_OF_REASON) - {"COMMIT_UNKNOWN", "INTERNAL"}
 
 # A try so refused was without effect, and the service itself says that it is away.
-_AWAY_REASONS = ("STORE_UNAVAILABLE", "OVERLOADED", "DRAINING")
+AWAY_REASONS = ("STORE_UNAVAILABLE", "OVERLOADED", "DRAINING")
 
 _REFUSED_FOR_GOOD = (
     INVALID_ARGUMENT,
@@ -124,7 +125,7 @@ class CallFailure:
     @property
     def says_away(self) -> bool:
         """Whether the service itself says that it cannot serve, and did nothing."""
-        return self.code == UNAVAILABLE and self.reason in _AWAY_REASONS
+        return self.code == UNAVAILABLE and self.reason in AWAY_REASONS
 
     @property
     def is_worth_repeating(self) -> bool:
@@ -199,14 +200,12 @@ def failure_of(
                         FieldViolation(one.field, one.description)
                         for one in detail.field_violations
                     )
-    for name, value in trailers or ():
-        if name == _PUSHBACK:
-            # By gRPC's own rule: what is negative or no number says not to repeat.
-            text = value.decode("latin-1") if isinstance(value, bytes) else value
-            if _MILLIS.fullmatch(text):
-                retry_after = int(text) / 1000
-            else:
-                must_not_retry = True
+    pushbacks = [value for name, value in trailers or () if name == _PUSHBACK]
+    if pushbacks:
+        # By gRPC's own rule: what is not one number that it can count says not to repeat.
+        asked = _millis_of(pushbacks[0]) if len(pushbacks) == 1 else None
+        must_not_retry = asked is None
+        retry_after = retry_after if asked is None else asked / 1000
     return CallFailure(
         code=UNKNOWN if number is None else number,
         message=message or "",
@@ -217,6 +216,14 @@ def failure_of(
         must_not_retry=must_not_retry,
         was_down=was_down,
     )
+
+
+def _millis_of(value: Union[str, bytes]) -> Optional[int]:
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    if not _MILLIS.fullmatch(text):
+        return None
+    millis = int(text.lstrip("0") or "0")
+    return millis if millis <= _MOST_MILLIS else None
 
 
 _Detail = Union[

@@ -27,8 +27,6 @@ from .types import (
     WorkResult,
 )
 
-_MAX_CODE_BYTES = 64
-_MAX_MESSAGE_BYTES = 1024
 # Within datetime's years and timedelta's days, whatever a broken server sends.
 _MOST_SECONDS = 250 * 366 * 24 * 3600
 
@@ -52,12 +50,6 @@ _STATE_FROM_WIRE = {
 }
 
 RecordRequest = Union[service.CompleteRequest, service.FailRequest]
-
-
-def clean_text(text: str, max_bytes: int) -> str:
-    """`text` cut to whole characters within `max_bytes` of UTF-8; half a character becomes ?."""
-    data = text.encode("utf-8", "replace")[:max_bytes]
-    return data.decode("utf-8", "ignore")
 
 
 def set_duration(seconds: float, message: Duration) -> None:
@@ -142,8 +134,8 @@ def record_request(begin: service.BeginRequest, work: WorkResult) -> RecordReque
         attempt_id=begin.attempt_id,
     )
     fail.failure.disposition = _DISPOSITION_TO_WIRE[failure.disposition]
-    fail.failure.code = clean_text(failure.code, _MAX_CODE_BYTES)
-    fail.failure.message = clean_text(failure.message, _MAX_MESSAGE_BYTES)
+    fail.failure.code = failure.code
+    fail.failure.message = failure.message
     if failure.outcome is not None:
         fail.failure.outcome.CopyFrom(_outcome_to_wire(failure.outcome))
     return fail
@@ -208,10 +200,10 @@ def _failure_from_wire(message: record.Failure) -> Failure:
 
 
 def expiry_from_wire(action: int) -> OnLeaseExpiry:
-    """The record's value in force."""
-    if action == record.LEASE_EXPIRY_ACTION_HOLD:
-        return OnLeaseExpiry.HOLD
-    return OnLeaseExpiry.TAKE_OVER
+    """The record's value in force; one that this client does not know is the strict one."""
+    if action == record.LEASE_EXPIRY_ACTION_TAKE_OVER:
+        return OnLeaseExpiry.TAKE_OVER
+    return OnLeaseExpiry.HOLD
 
 
 def previous_from_wire(message: record.PreviousAttempt) -> PreviousAttempt:

@@ -18,11 +18,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Mapping, Optional, Sequence, Union
 
-from ._check import check_bytes, check_int, check_text, invalid
+from ._check import check_bytes, check_int, check_text, clean_text, invalid
 from .keys import business_key
 
 Span = Union[timedelta, float, int]
 """A span of time: a ``timedelta``, or seconds."""
+
+_MAX_CODE_BYTES = 64
+_MAX_MESSAGE_BYTES = 1024
 
 BUSINESS_KEY_TTL = timedelta(days=30)
 
@@ -175,8 +178,8 @@ class Failure:
 
     Attributes:
         disposition: What is known about its effects.
-        code: Your own code; cut by the client to 64 bytes of UTF-8.
-        message: Words for people; cut by the client to 1,024 bytes of UTF-8, because a failure must
+        code: Your own code; cut to 64 bytes of UTF-8.
+        message: Words for people; cut to 1,024 bytes of UTF-8, because a failure must
             be recorded however long its words are. No secrets: support staff read them.
         outcome: The answer that goes with it, if there is one.
     """
@@ -195,6 +198,9 @@ class Failure:
             raise invalid("failure.message", "must be a str")
         if self.outcome is not None and not isinstance(self.outcome, Outcome):
             raise invalid("failure.outcome", "must be an Outcome")
+        # Here, so that the first answer is what later ones replay.
+        object.__setattr__(self, "code", clean_text(self.code, _MAX_CODE_BYTES))
+        object.__setattr__(self, "message", clean_text(self.message, _MAX_MESSAGE_BYTES))
 
 
 @dataclass(frozen=True)
