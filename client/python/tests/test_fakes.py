@@ -349,3 +349,34 @@ def test_a_cancelled_task_stops_fn_of_the_fake() -> None:
         return await task
 
     assert isinstance(asyncio.run(body()), client.Completed)
+
+
+@pytest.mark.parametrize("reason", ["", "STORE_UNAVAILABLE", "OVERLOADED", "DRAINING"])
+@pytest.mark.parametrize("make", [FakeRunner, AsyncFakeRunner])
+def test_a_service_that_is_away_lets_fn_run_unprotected(make: Any, reason: str) -> None:
+    told: list[Any] = []
+    fake = Fake(make(client.Hooks(on_unprotected=lambda *given: told.append(given))))
+    error = client.Unavailable(reason=reason)
+    fake.runner.fail_next_start(error)
+    seen: list[Any] = []
+    unprotected = client.OnUnavailable.RUN_UNPROTECTED
+    assert fake.run(seeing(seen), on_unavailable=unprotected) == client.Unprotected(DONE)
+    (attempt,) = seen
+    assert (attempt.unprotected, attempt.attempt_number, attempt.downstream_key) == (True, 0, "")
+    assert told == [(KEY, error)]
+    assert fake.runner.unprotected_runs == 1
+    with pytest.raises(client.RecordNotFound):
+        fake.lookup()
+    assert isinstance(fake.run(), client.Completed)
+
+
+@pytest.mark.parametrize(
+    "error", [client.Unavailable(reason="COMMIT_UNKNOWN"), client.DeadlineExceeded()]
+)
+def test_a_fake_in_doubt_runs_nothing_unprotected(
+    fake: Fake, error: client.IdempotencyError
+) -> None:
+    fake.runner.fail_next_start(error)
+    with pytest.raises(type(error)):
+        fake.run(never, on_unavailable=client.OnUnavailable.RUN_UNPROTECTED)
+    assert fake.runner.unprotected_runs == 0

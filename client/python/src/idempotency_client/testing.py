@@ -23,15 +23,16 @@ from typing import Any, Awaitable, Callable, Optional
 
 from ._check import invalid
 from ._clock import now
+from ._failure import AWAY_REASONS
 from ._fake import Entry, FakeState, Running
 from ._plan import Caller, Plan, caller_timeout, check_key, plan_of
 from ._start import gone_error
-from ._work import work_of_exception, work_of_return
+from ._work import report_unprotected, work_of_exception, work_of_return
 from .attempt import AsyncAttempt, Attempt
-from .errors import IdempotencyError
+from .errors import ErrorKind, IdempotencyError
 from .options import CancelToken, Hooks, RunOptions, StopReason
 from .runner import AsyncRunner, Runner
-from .types import Key, OnLeaseExpiry, Record, Request, RunResult, WorkResult
+from .types import Key, OnLeaseExpiry, Record, Request, RunResult, Unprotected, WorkResult
 
 __all__ = ["AsyncFakeRunner", "FakeRunner"]
 
@@ -43,9 +44,31 @@ class _Fake:
     def __init__(self, hooks: Hooks = _DEFAULT_HOOKS) -> None:
         self._lock = threading.RLock()
         self._state = FakeState(hooks)
+        self._unprotected_runs = 0
+
+    @property
+    def unprotected_runs(self) -> int:
+        """As of the client."""
+        return self._unprotected_runs
+
+    def _take_unprotect(self, plan: Plan) -> bool:
+        """Whether this call runs unprotected; then it is counted and told, as by the client."""
+        with self._lock:
+            error = self._state.next_start_error
+            if error is None or not plan.may_run_unprotected or not _says_nothing_done(error):
+                return False
+            self._state.next_start_error = None
+            self._unprotected_runs += 1
+        report_unprotected(self._state.hooks, plan, error)
+        return True
 
     def fail_next_start(self, error: IdempotencyError) -> None:
-        """The next ``run_once`` raises this before ``fn`` runs: the service is away, say."""
+        """The next ``run_once`` raises this before ``fn`` runs: the service is away, say.
+
+        With ``OnUnavailable.RUN_UNPROTECTED`` an error that says that nothing was done
+        (``Unavailable`` without a reason, or with STORE_UNAVAILABLE, OVERLOADED or DRAINING) lets
+        ``fn`` run unprotected.
+        """
         if not isinstance(error, IdempotencyError):
             raise invalid("error", "must be an IdempotencyError")
         with self._lock:
@@ -68,8 +91,16 @@ class _Fake:
             return self._state.record(key, include_body=include_body)
 
 
+def _says_nothing_done(error: IdempotencyError) -> bool:
+    return error.kind is ErrorKind.UNAVAILABLE and error.reason in ("", *AWAY_REASONS)
+
+
 def _is_crash(exception: Optional[BaseException]) -> bool:
     return exception is not None and not isinstance(exception, (Exception, asyncio.CancelledError))
+
+
+def _values_of(running: Optional[Running]) -> dict[str, Any]:
+    return {"attempt_number": 0, "unprotected": True} if running is None else running.values
 
 
 class FakeRunner(_Fake, Runner):
@@ -94,6 +125,8 @@ class FakeRunner(_Fake, Runner):
         caller = Caller(caller_timeout(options), token.is_cancelled)
         if caller.is_gone:
             raise gone_error(caller.why_gone())
+        if self._take_unprotect(plan):
+            return self._work(plan, token, fn, None)
         with self._changed:
             entry = self._state.entry_of(key, request)
             self._changed.wait_for(lambda: not entry.is_running, plan.wait_timeout)
@@ -104,12 +137,16 @@ class FakeRunner(_Fake, Runner):
         return self._work(plan, token, fn, running)
 
     def _work(
-        self, plan: Plan, token: CancelToken, fn: Callable[[Attempt], Any], running: Running
+        self,
+        plan: Plan,
+        token: CancelToken,
+        fn: Callable[[Attempt], Any],
+        running: Optional[Running],
     ) -> RunResult:
         stop = threading.Event()
         take_back = token.add_callback(stop.set)
         attempt = Attempt(
-            **running.values,
+            **_values_of(running),
             stop=stop,
             stop_reason=lambda: StopReason.CANCELLED if stop.is_set() else StopReason.NONE,
         )
@@ -119,6 +156,10 @@ class FakeRunner(_Fake, Runner):
         except BaseException as error:  # noqa: BLE001 - recorded, then raised
             work, exception = work_of_exception(error, plan.classify)
         take_back()
+        if running is None:
+            if exception is not None and _is_crash(exception):
+                raise exception
+            return Unprotected(work, exception)
         with self._changed:
             try:
                 result = self._state.end(plan.key, running, work, exception)
@@ -154,6 +195,8 @@ class AsyncFakeRunner(_Fake, AsyncRunner):
         caller = Caller(caller_timeout(options))
         if caller.is_gone:
             raise gone_error(caller.why_gone())
+        if self._take_unprotect(plan):
+            return await self._work(plan, fn, None)
         entry = self._state.entry_of(key, request)
         await self._await_end(entry, now() + plan.wait_timeout)
         answer = self._state.answer_without_work(entry)
@@ -170,7 +213,7 @@ class AsyncFakeRunner(_Fake, AsyncRunner):
             self._waiting.discard(changed)
 
     async def _work(
-        self, plan: Plan, fn: Callable[[AsyncAttempt], Any], running: Running
+        self, plan: Plan, fn: Callable[[AsyncAttempt], Any], running: Optional[Running]
     ) -> RunResult:
         exception: Optional[BaseException] = None
         stop = asyncio.Event()
@@ -180,7 +223,7 @@ class AsyncFakeRunner(_Fake, AsyncRunner):
             return work_of_return(await returned if inspect.isawaitable(returned) else returned)
 
         attempt = AsyncAttempt(
-            **running.values,
+            **_values_of(running),
             stop=stop,
             stop_reason=lambda: StopReason.CANCELLED if stop.is_set() else StopReason.NONE,
         )
@@ -196,6 +239,10 @@ class AsyncFakeRunner(_Fake, AsyncRunner):
             work, exception = work_of_exception(returned, plan.classify)
         else:
             work = returned
+        if running is None:
+            if exception is not None and _is_crash(exception):
+                raise exception
+            return Unprotected(work, exception)
         try:
             result = self._state.end(plan.key, running, work, exception)
         finally:
