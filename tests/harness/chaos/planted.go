@@ -31,6 +31,14 @@ var AllPlanted = []Planted{
 	{"cache-ignores-merchant", "the replay cache's key is without the merchant", []string{"11-begin-storm"}},
 	{"drop-departed-completes", "a queued Complete is dropped when its caller leaves", []string{"26-caller-leaves"}},
 	{"restart-late-duplicate", "a late duplicate of a Begin starts the work again", []string{"15-fail-then-storm"}},
+	// By somebody who had not read the checker.
+	{"complete-overwrites", "a second Complete with other content replaces the first", []string{"1-commit-cut", "14-late-complete"}},
+	{"cut-long-bodies", "a long body is replayed without its last byte", []string{"1-commit-cut"}},
+	{"reorder-headers", "headers are replayed in another order", []string{"1-commit-cut"}},
+	{"forget-unknown", "a takeover does not count the attempt that ended unknown", []string{"1-commit-cut"}},
+	{"new-record-on-takeover", "a takeover changes the record's id and downstream key", []string{"1-commit-cut"}},
+	{"renew-not-kept", "Renew answers a lease that is not stored", []string{"1-commit-cut", "13-owner-paused"}},
+	{"never-take-over", "a lease that is over is answered as in progress for ever", []string{"1-commit-cut", "3-replica-killed"}},
 }
 
 // caughtWithin is how long after the fault that exposes it a planted fault may go unnoticed.
