@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -25,9 +24,7 @@ import (
 )
 
 const (
-	superuser = "postgres"
-	// What the server runs as when root starts it, which PostgreSQL refuses to be.
-	serverUser   = "postgres"
+	superuser    = "postgres"
 	startTimeout = 60 * time.Second
 	stopTimeout  = 30 * time.Second
 	pause        = 20 * time.Millisecond
@@ -53,7 +50,7 @@ type Server struct {
 
 // Start makes a cluster and starts its server; about two seconds.
 func Start(ctx context.Context, options Options) (*Server, error) {
-	programs, err := findPrograms(options.Programs)
+	programs, err := Programs(options.Programs)
 	if err != nil {
 		return nil, err
 	}
@@ -174,14 +171,6 @@ func (s *Server) LogFile() string { return s.directory.File("postgres.log") }
 
 func (s *Server) dataDirectory() string { return s.directory.File("data") }
 
-// The user to run as: none unless we are root.
-func (s *Server) user() string {
-	if os.Geteuid() == 0 {
-		return serverUser
-	}
-	return ""
-}
-
 func (s *Server) initialise() error {
 	passwordFile := s.directory.File("password")
 	if err := os.WriteFile(passwordFile, []byte(s.password), 0o600); err != nil {
@@ -191,11 +180,9 @@ func (s *Server) initialise() error {
 	if err := os.Mkdir(s.dataDirectory(), 0o700); err != nil {
 		return err
 	}
-	if s.user() != "" {
-		for _, path := range []string{s.directory.Path(), s.dataDirectory(), passwordFile} {
-			if err := giveAway(path, s.user()); err != nil {
-				return err
-			}
+	for _, path := range []string{s.directory.Path(), s.dataDirectory(), passwordFile} {
+		if err := GiveAway(path); err != nil {
+			return err
 		}
 	}
 	initdb, err := process.Start(process.Command{
@@ -204,13 +191,13 @@ func (s *Server) initialise() error {
 			"-D", s.dataDirectory(), "-U", superuser, "-E", "UTF8", "--locale=C.UTF-8",
 			"-A", "scram-sha-256", "--pwfile=" + passwordFile, "--no-instructions", "--no-sync",
 		},
-		Directory: s.dataDirectory(), User: s.user(), Log: s.LogFile(),
+		Directory: s.dataDirectory(), User: ServerUser(), Log: s.LogFile(),
 	})
 	if err != nil {
 		return err
 	}
 	if err := initdb.Wait(); err != nil {
-		return fmt.Errorf("initdb: %w\n%s", err, s.logTail())
+		return fmt.Errorf("initdb: %w\n%s", err, LogTail(s.LogFile()))
 	}
 	return nil
 }
@@ -238,7 +225,7 @@ func (s *Server) launchOnce(ctx context.Context) error {
 		"port="+strconv.Itoa(s.port), "-c", "unix_socket_directories=", "-c", "logging_collector=off")
 	started, err := process.Start(process.Command{
 		Program: filepath.Join(s.programs, "postgres"), Arguments: arguments,
-		Directory: s.dataDirectory(), User: s.user(), Log: s.LogFile(), DeathSignal: syscall.SIGQUIT,
+		Directory: s.dataDirectory(), User: ServerUser(), Log: s.LogFile(), DeathSignal: syscall.SIGQUIT,
 	})
 	if err != nil {
 		return err
@@ -253,54 +240,11 @@ func (s *Server) launchOnce(ctx context.Context) error {
 		}
 		select {
 		case <-started.Done():
-			return fmt.Errorf("PostgreSQL did not start: %w\n%s", started.Wait(), s.logTail())
+			return fmt.Errorf("PostgreSQL did not start: %w\n%s", started.Wait(), LogTail(s.LogFile()))
 		case <-ctx.Done():
 			started.Kill()
-			return fmt.Errorf("PostgreSQL does not answer: %w\n%s", err, s.logTail())
+			return fmt.Errorf("PostgreSQL does not answer: %w\n%s", err, LogTail(s.LogFile()))
 		case <-time.After(pause):
 		}
 	}
-}
-
-func (s *Server) logTail() string {
-	text, err := os.ReadFile(s.LogFile())
-	if err != nil {
-		return err.Error()
-	}
-	const most = 2000
-	return string(text[max(0, len(text)-most):])
-}
-
-func giveAway(path, name string) error {
-	account, err := user.Lookup(name)
-	if err != nil {
-		return fmt.Errorf("PostgreSQL does not run as root: %w", err)
-	}
-	uid, err := strconv.Atoi(account.Uid)
-	if err != nil {
-		return err
-	}
-	gid, err := strconv.Atoi(account.Gid)
-	if err != nil {
-		return err
-	}
-	return os.Chown(path, uid, gid)
-}
-
-func findPrograms(given string) (string, error) {
-	candidates := []string{given}
-	if given == "" {
-		candidates = nil
-		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-		candidates = append(candidates, found...)
-		if path, err := exec.LookPath("postgres"); err == nil {
-			candidates = append(candidates, filepath.Dir(path))
-		}
-	}
-	for _, candidate := range candidates {
-		if _, err := os.Stat(filepath.Join(candidate, "initdb")); err == nil {
-			return candidate, nil
-		}
-	}
-	return "", errors.New("no PostgreSQL server programs found: apt-get install postgresql-15")
 }

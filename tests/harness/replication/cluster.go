@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"idempotencyd/tests/harness/postgres"
 	"idempotencyd/tests/harness/scratch"
 )
 
@@ -47,7 +48,7 @@ type Cluster struct {
 
 // Start makes the primary and copies the standbys from it.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
-	programs, err := findPrograms()
+	programs, err := postgres.Programs("")
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 }
 
 func (c *Cluster) start(ctx context.Context) error {
-	if err := giveAway(c.directory.Path()); err != nil {
+	if err := postgres.GiveAway(c.directory.Path()); err != nil {
 		return err
 	}
 	for i := range 1 + c.options.Standbys {
@@ -160,7 +161,7 @@ func (c *Cluster) AwaitStreaming(ctx context.Context, node *Node) error {
 			return nil
 		}
 		if err := sleep(ctx, pause); err != nil {
-			return fmt.Errorf("%s does not stream from %s: %w\n%s", node.name, c.primary.name, err, node.logTail())
+			return fmt.Errorf("%s does not stream from %s: %w\n%s", node.name, c.primary.name, err, postgres.LogTail(node.LogFile()))
 		}
 	}
 }

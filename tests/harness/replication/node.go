@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,11 +15,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"idempotencyd/tests/harness/port"
+	"idempotencyd/tests/harness/postgres"
 	"idempotencyd/tests/harness/process"
 )
-
-// PostgreSQL does not run as root.
-const serverUser = "postgres"
 
 // Node is one server of a cluster, at one address all its lives.
 type Node struct {
@@ -53,17 +49,10 @@ func (n *Node) data() string { return n.cluster.directory.File(n.name) }
 
 func (n *Node) program(name string) string { return filepath.Join(n.cluster.programs, name) }
 
-func runAs() string {
-	if os.Geteuid() == 0 {
-		return serverUser
-	}
-	return ""
-}
-
 // run runs one of PostgreSQL's programs to its end.
 func (n *Node) run(ctx context.Context, environment []string, program string, arguments ...string) error {
 	started, err := process.Start(process.Command{
-		Program: n.program(program), Arguments: arguments, Directory: n.cluster.directory.Path(), User: runAs(), Log: n.LogFile(),
+		Program: n.program(program), Arguments: arguments, Directory: n.cluster.directory.Path(), User: postgres.ServerUser(), Log: n.LogFile(),
 		Environment: environment,
 	})
 	if err != nil {
@@ -75,7 +64,7 @@ func (n *Node) run(ctx context.Context, environment []string, program string, ar
 		started.Kill()
 	}
 	if err := started.Wait(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", program, err, n.logTail())
+		return fmt.Errorf("%s: %w\n%s", program, err, postgres.LogTail(n.LogFile()))
 	}
 	return nil
 }
@@ -86,7 +75,7 @@ func (n *Node) initialise(ctx context.Context) error {
 		return err
 	}
 	defer os.Remove(passwordFile)
-	if err := giveAway(passwordFile); err != nil {
+	if err := postgres.GiveAway(passwordFile); err != nil {
 		return err
 	}
 	if err := n.run(ctx, nil, "initdb", "-D", n.data(), "-U", superuser, "-E", "UTF8", "--locale=C.UTF-8", "-A",
@@ -137,7 +126,7 @@ func (n *Node) Start(ctx context.Context) error {
 	for {
 		started, err := process.Start(process.Command{
 			Program: n.program("postgres"), Arguments: []string{"-D", n.data(), "-c", "port=" + strconv.Itoa(n.port)},
-			Directory: n.data(), User: runAs(), Log: n.LogFile(), DeathSignal: syscall.SIGQUIT,
+			Directory: n.data(), User: postgres.ServerUser(), Log: n.LogFile(), DeathSignal: syscall.SIGQUIT,
 		})
 		if err != nil {
 			return err
@@ -149,12 +138,12 @@ func (n *Node) Start(ctx context.Context) error {
 			}
 			if err := sleep(ctx, pause); err != nil {
 				started.Kill()
-				return fmt.Errorf("%s does not start: %w\n%s", n.name, err, n.logTail())
+				return fmt.Errorf("%s does not start: %w\n%s", n.name, err, postgres.LogTail(n.LogFile()))
 			}
 		}
 		// What a killed server left running keeps the next one from starting for a moment.
 		if err := sleep(ctx, 5*pause); err != nil {
-			return fmt.Errorf("%s does not start: %w\n%s", n.name, err, n.logTail())
+			return fmt.Errorf("%s does not start: %w\n%s", n.name, err, postgres.LogTail(n.LogFile()))
 		}
 	}
 }
@@ -295,45 +284,4 @@ func (n *Node) Value(ctx context.Context, sql string) (string, error) {
 		return "", err
 	}
 	return string(results[0].Rows[0][0]), nil
-}
-
-func (n *Node) logTail() string {
-	text, err := os.ReadFile(n.LogFile())
-	if err != nil {
-		return err.Error()
-	}
-	const most = 2000
-	return string(text[max(0, len(text)-most):])
-}
-
-func giveAway(path string) error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	account, err := user.Lookup(serverUser)
-	if err != nil {
-		return fmt.Errorf("PostgreSQL does not run as root: %w", err)
-	}
-	uid, err := strconv.Atoi(account.Uid)
-	if err != nil {
-		return err
-	}
-	gid, err := strconv.Atoi(account.Gid)
-	if err != nil {
-		return err
-	}
-	return os.Chown(path, uid, gid)
-}
-
-func findPrograms() (string, error) {
-	candidates, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-	if path, err := exec.LookPath("postgres"); err == nil {
-		candidates = append(candidates, filepath.Dir(path))
-	}
-	for _, candidate := range candidates {
-		if _, err := os.Stat(filepath.Join(candidate, "pg_basebackup")); err == nil {
-			return candidate, nil
-		}
-	}
-	return "", errors.New("no PostgreSQL server programs found: apt-get install postgresql-15")
 }
