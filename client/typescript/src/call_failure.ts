@@ -11,10 +11,12 @@ import {
   RetryInfoSchema,
   StatusDetailsSchema,
 } from "./gen/idempotency/client/v1/status_details_pb.js";
+import { ErrorReason } from "./gen/idempotency/v1/error_pb.js";
 
 const DOMAIN = "idempotency.v1";
 const DETAILS_TRAILER = "grpc-status-details-bin";
 const PUSHBACK_TRAILER = "grpc-retry-pushback-ms";
+const LONGEST_PUSHBACK_MS = 2 ** 31 - 1;
 
 const KINDS_BY_REASON: ReadonlyMap<string, ErrorKind> = new Map<string, ErrorKind>([
   ["INVALID_FIELD", "InvalidField"],
@@ -60,6 +62,12 @@ const REFUSED_FOR_GOOD: ReadonlySet<number> = new Set([
   Code.PERMISSION_DENIED,
 ]);
 
+const SAYS_NOTHING_WAS_DONE: ReadonlySet<string> = new Set(
+  Object.keys(ErrorReason).filter(
+    (name) => !/^[0-9]|^(UNSPECIFIED|COMMIT_UNKNOWN|INTERNAL)$/.test(name),
+  ),
+);
+
 const NO_EFFECT_BUT_UNREACHED: ReadonlySet<string> = new Set([
   "STORE_UNAVAILABLE",
   "OVERLOADED",
@@ -81,9 +89,10 @@ export class CallFailure {
     metadata?: Metadata,
   ) {
     this.#details = readDetails(metadata?.get(DETAILS_TRAILER)[0]);
-    const pushbackMs = readPushback(metadata?.get(PUSHBACK_TRAILER)[0]);
+    const pushbackMs = readPushback(metadata?.get(PUSHBACK_TRAILER) ?? []);
     this.mustNotRetry = pushbackMs === "never";
-    this.retryAfterMs = typeof pushbackMs === "number" ? pushbackMs : this.#details.retryAfterMs;
+    if (pushbackMs === undefined) this.retryAfterMs = this.#details.retryAfterMs;
+    else this.retryAfterMs = pushbackMs === "never" ? undefined : pushbackMs;
     this.kind = KINDS_BY_REASON.get(this.reason) ?? KINDS_BY_CODE.get(code) ?? "Internal";
   }
 
@@ -91,9 +100,12 @@ export class CallFailure {
     return this.#details.reason;
   }
 
-  /** Whether the call may have changed the record: docs/errors.md, "Did it happen?". */
+  /**
+   * Whether the call may have changed the record: docs/errors.md, "Did it happen?". A reason that
+   * this client is too old for says nothing about it.
+   */
   get mayHaveEffect(): boolean {
-    if (this.reason !== "") return this.reason === "COMMIT_UNKNOWN" || this.reason === "INTERNAL";
+    if (this.reason !== "") return !SAYS_NOTHING_WAS_DONE.has(this.reason);
     return this.code !== Code.RESOURCE_EXHAUSTED;
   }
 
@@ -184,8 +196,10 @@ function readDetail(type: string, bytes: Uint8Array, details: Details): void {
   }
 }
 
-// By gRPC's own rule: what is negative or no number says not to repeat.
-function readPushback(value: Buffer | string | undefined): number | "never" | undefined {
+// By gRPC's own rule: what is negative, too large or no number says not to repeat, and so do several.
+function readPushback(values: readonly (Buffer | string)[]): number | "never" | undefined {
+  const [value] = values;
   if (value === undefined) return undefined;
-  return typeof value === "string" && /^[0-9]{1,15}$/.test(value) ? Number(value) : "never";
+  if (values.length > 1 || typeof value !== "string" || !/^[0-9]+$/.test(value)) return "never";
+  return Number(value) <= LONGEST_PUSHBACK_MS ? Number(value) : "never";
 }

@@ -3,7 +3,8 @@
 import { makeError, type IdempotencyError } from "./errors.js";
 import { after, startTimer, until } from "./clock.js";
 
-export type GoneReason = "cancelled" | "deadline";
+/** `closed`: the client was closed, and calls no more. */
+export type GoneReason = "cancelled" | "deadline" | "closed";
 
 /**
  * Follows the caller's signal, if there is one, until `dispose`; so that a signal that lives as long
@@ -85,9 +86,19 @@ export class Caller {
   };
 }
 
+/** Why its work is asked to stop then. */
+export function stopReasonOf(why: GoneReason): "cancelled" | "deadline" {
+  return why === "deadline" ? "deadline" : "cancelled";
+}
+
 /** What a caller that is gone is told. */
 export function goneError(why: GoneReason): IdempotencyError {
-  return why === "cancelled"
-    ? makeError("Cancelled", "the caller cancelled")
-    : makeError("DeadlineExceeded", "the caller's deadline passed");
+  switch (why) {
+    case "cancelled":
+      return makeError("Cancelled", "the caller cancelled");
+    case "deadline":
+      return makeError("DeadlineExceeded", "the caller's deadline passed");
+    case "closed":
+      return makeError("Unavailable", "the client is closed");
+  }
 }

@@ -162,9 +162,9 @@ export class IdempotencyClient implements Runner, AsyncDisposable {
   }
 
   /**
-   * Takes no new calls, and waits up to `shutdownTimeoutMs` for those under way and for what is
-   * recorded in the background. Then it gives up: work that still runs is asked to stop, and what is
-   * not recorded is told to `onOutcomeNotRecorded`.
+   * Takes no new calls and starts no `fn` any more (`Unavailable`). Work that runs is asked to stop
+   * at once; its lease is renewed, and it and what is recorded in the background is waited for, up to
+   * `shutdownTimeoutMs`. Then it gives up: what is not recorded is told to `onOutcomeNotRecorded`.
    */
   close(): Promise<void> {
     this.#closed ??= this.#core.close(this.#shutdownTimeoutMs);
@@ -177,7 +177,7 @@ export class IdempotencyClient implements Runner, AsyncDisposable {
   }
 
   #throwIfClosed(): void {
-    if (this.#core.isClosed) throw makeError("Cancelled", "the client is closed");
+    if (this.#core.isClosed) throw goneError("closed");
   }
 }
 

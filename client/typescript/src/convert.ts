@@ -132,12 +132,26 @@ export function wholeOutcomeOf(outcome: Outcome): RecordedOutcome {
   return outcomeOfMessage(outcomeMessageOf(outcome, new Check(), "outcome"));
 }
 
-/** The words are made to fit; only what is wrong with the outcome is told to `check`. */
+/**
+ * As it is recorded but for its outcome: its words made to fit, and a disposition that is none taken
+ * for unknown.
+ */
+export function fittedFailureOf({ disposition, code, message, outcome }: Failure): Failure {
+  const isKnown = disposition === "not_applied" || disposition === "final";
+  return {
+    disposition: isKnown ? disposition : "unknown",
+    code: cleanText(wordsOf(code), MAX_CODE_BYTES),
+    message: cleanText(wordsOf(message), MAX_MESSAGE_BYTES),
+    outcome,
+  };
+}
+
+/** Of a fitted failure. What is wrong with its outcome is told to `check`. */
 export function failureMessageOf(failure: Failure, check: Check): FailureMessage {
   const message = create(FailureSchema, {
     disposition: dispositionCodeOf(failure.disposition),
-    code: cleanText(wordsOf(failure.code), MAX_CODE_BYTES),
-    message: cleanText(wordsOf(failure.message), MAX_MESSAGE_BYTES),
+    code: failure.code,
+    message: failure.message,
   });
   if (failure.outcome !== undefined) {
     message.outcome = outcomeMessageOf(failure.outcome, check, "failure.outcome");
@@ -209,8 +223,9 @@ function dispositionOf(code: DispositionCode): FailureDisposition {
   }
 }
 
+// What this client is too old for counts as the strict one.
 function onLeaseExpiryOf(action: LeaseExpiryAction): OnLeaseExpiry {
-  return action === LeaseExpiryAction.HOLD ? "HOLD" : "TAKE_OVER";
+  return action === LeaseExpiryAction.TAKE_OVER ? "TAKE_OVER" : "HOLD";
 }
 
 function previousAttemptOf(

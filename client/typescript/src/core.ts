@@ -45,8 +45,9 @@ export interface CoreOptions {
 export class Core {
   readonly recorders = new Set<Recorder>();
   unprotectedRuns = 0;
+  /** Gone when the client begins to close: work that runs is asked to stop. */
+  readonly closing = new Caller();
   readonly #callers = new Set<Caller>();
-  #isClosed = false;
   #hasGivenUp = false;
   #onIdle: (() => void) | undefined;
 
@@ -59,7 +60,7 @@ export class Core {
 
   /** No call begins any more. */
   get isClosed(): boolean {
-    return this.#isClosed;
+    return this.closing.whyGone !== undefined;
   }
 
   /** Nothing can be sent any more. */
@@ -88,15 +89,23 @@ export class Core {
     if (this.recorders.size === 0 && this.#callers.size === 0) this.#onIdle?.();
   }
 
-  /** Takes no new calls; waits for those under way and what they record; then gives them up. */
+  /** Sleeps before a call is repeated: until then, or the caller is gone, or the client closes. */
+  async pause(caller: Caller, spanMs: number): Promise<void> {
+    const nap = caller.nap(spanMs);
+    const forget = this.closing.onGone(nap.end);
+    await nap.ended;
+    forget();
+  }
+
+  /** Takes no new calls; asks work to stop; waits for those under way and what they record; then gives them up. */
   async close(shutdownTimeoutMs: number): Promise<void> {
-    this.#isClosed = true;
+    this.closing.leave("closed");
     const nap = new Caller().nap(shutdownTimeoutMs);
     this.#onIdle = nap.end;
     this.lookIdle();
     await nap.ended;
     this.#hasGivenUp = true;
-    for (const caller of this.#callers) caller.leave("cancelled");
+    for (const caller of this.#callers) caller.leave("closed");
     for (const recorder of this.recorders) recorder.abandon();
     this.calls.close();
     this.waits.close();
@@ -169,7 +178,8 @@ export async function repeat<S extends DescMessage>(
   let last = new CallFailure(Code.UNAVAILABLE, "there was no connection to the service in time");
   for (;;) {
     if (plan.mayEndUnprotected === true) await wire.settle(plan.giveUpAt, caller);
-    if (caller.whyGone !== undefined || until(plan.giveUpAt) === 0) return last;
+    const isOver = caller.whyGone !== undefined || core.isClosed;
+    if (isOver || until(plan.giveUpAt) === 0) return last;
     const one = plan.nextTry();
     const downBefore = wire.downSince;
     const timeoutMs = Math.min(longestTryMs, Math.max(until(plan.giveUpAt), leastTryMs));
@@ -189,7 +199,7 @@ export async function repeat<S extends DescMessage>(
     if (answer.mayHaveEffect && !isTrusted) traces.mayHaveEffect = true;
     if (!answer.wasUnserved && !isTrusted) traces.wasReached = true;
     if (caller.whyGone !== undefined) return last;
-    const refresh = answer.code === Code.UNAUTHENTICATED && !hasRefreshed;
+    const refresh = answer.code === Code.UNAUTHENTICATED && !hasRefreshed && !answer.mustNotRetry;
     if (!refresh && !answer.isWorthRepeating) return last;
     const pauseMs = refresh ? 0 : backoff.next(answer.retryAfterMs);
     if (after(pauseMs) >= plan.giveUpAt) return last;
@@ -198,6 +208,6 @@ export async function repeat<S extends DescMessage>(
       hasRefreshed = true;
       await core.refreshCredentials(caller);
     }
-    await caller.sleep(pauseMs);
+    await core.pause(caller, pauseMs);
   }
 }

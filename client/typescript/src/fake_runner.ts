@@ -9,7 +9,7 @@
 import { createHash } from "node:crypto";
 
 import { checkCall, checkLookup, type Call, type CheckedRequest } from "./call.js";
-import { Caller, goneError } from "./caller.js";
+import { Caller, goneError, stopReasonOf } from "./caller.js";
 import { makeError, type ErrorKind, type IdempotencyError } from "./errors.js";
 import { fakeAttempt } from "./fake_attempt.js";
 import type { IdempotencyRecord, InProgress, RecordState, Replayed, RunResult } from "./result.js";
@@ -248,8 +248,8 @@ async function endOfAttempt(
   const controller = new AbortController();
   let stopReason: StopReason = "none";
   const stop = caller.onGone((why) => {
-    stopReason = why;
-    controller.abort(new StopRequest(why));
+    stopReason = stopReasonOf(why);
+    controller.abort(new StopRequest(stopReason));
   });
   const attempt: Attempt = {
     ...fakeAttempt(fields),

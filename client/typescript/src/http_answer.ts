@@ -101,7 +101,8 @@ function answerOfFailure(failure: Failure, added: readonly [string, string][]): 
         : answerOfOutcome(failure.outcome, added);
     case "not_applied":
       return jsonAnswer(503, "NOT_APPLIED", [["Retry-After", "1"], ...added]);
-    case "unknown":
+    // Also for what is none of the three.
+    default:
       return jsonAnswer(502, "OUTCOME_UNKNOWN", added);
   }
 }
@@ -134,11 +135,12 @@ function jsonAnswer(
   };
 }
 
-function toText(text: string): string {
-  return Buffer.from(text, "utf8").toString("utf8");
+function toText(text: unknown): string {
+  return typeof text === "string" ? Buffer.from(text, "utf8").toString("utf8") : "";
 }
 
 /** Whole seconds, rounded up, at least 1. */
 function retryAfter(ms: number | undefined): string {
-  return String(Math.max(1, Math.ceil((ms ?? 0) / 1000)));
+  const seconds = Math.min(Math.ceil((ms ?? 0) / 1000), Number.MAX_SAFE_INTEGER);
+  return String(seconds > 1 ? seconds : 1);
 }

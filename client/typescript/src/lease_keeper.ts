@@ -4,6 +4,7 @@
  * Renew goes out a third of the lease after the last accepted Begin or Renew was sent. A Renew that
  * fails is repeated until one is accepted or refused for good, also after the lease's local end: `fn`
  * is told to stop by then, but as long as it has not stopped it is better that nobody else starts.
+ * After one that must not be repeated the next goes out a third of the lease later.
  * It ends with `maxDurationMs`, so that a hanging `fn` does not hold the key for ever.
  *
  * The timers keep the process alive: it must not end in the middle of a payment because nothing else
@@ -166,6 +167,11 @@ export class LeaseKeeper {
     // NEEDS_RESOLUTION: the takeover window leaves no lease. The one that is held runs to its end.
     if (failure.kind === "NeedsResolution" || failure.kind === "InvalidField") this.#isOver = true;
     else void callHook(this.core.options.hooks.onRetry, "Renew", failure.toError());
+    if (failure.mustNotRetry) {
+      this.#renewFrom = now();
+      this.#renewAfterMs = this.#third;
+      return;
+    }
     const refresh = failure.code === Code.UNAUTHENTICATED && !this.#hasRefreshed;
     if (refresh) {
       this.#hasRefreshed = true;

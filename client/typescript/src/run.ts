@@ -6,7 +6,7 @@ import { create, toBinary } from "@bufbuild/protobuf";
 
 import type { Call } from "./call.js";
 import { CallFailure } from "./call_failure.js";
-import { goneError, type Caller } from "./caller.js";
+import { goneError, stopReasonOf, type Caller, type GoneReason } from "./caller.js";
 import { Check } from "./check.js";
 import { after, now, until, type Instant } from "./clock.js";
 import {
@@ -56,6 +56,9 @@ const LONGEST_WAIT_MS = 30_000;
 // How long a caller that is gone is still kept for the record: usually it takes milliseconds, and
 // then the caller gets the true answer.
 const RECORD_GRACE_MS = 1_000;
+// A service that says to ask again at once is not asked in a busy loop.
+const SHORTEST_PAUSE_MS = 10;
+const UUID_LENGTH = 36;
 
 type BegunWork =
   | {
@@ -86,6 +89,8 @@ export class Run {
 
   async execute(): Promise<RunResult> {
     const begun = await this.#beginWork();
+    // From here to the start of fn without a pause: none starts on a client that is closing.
+    if (begun.kind === "started" || begun.kind === "unprotected") this.#throwIfClosed();
     switch (begun.kind) {
       case "started":
         return this.#record(begun, await this.#doWork(begun));
@@ -101,6 +106,7 @@ export class Run {
     const giveUpAt = waitEnd + this.call.startTimeoutMs;
     for (;;) {
       this.#throwIfGone();
+      this.#throwIfClosed();
       const response = await this.#beginOnce(waitEnd, giveUpAt);
       if (response instanceof CallFailure) return this.#onRefused(response);
       const { result } = response;
@@ -120,8 +126,9 @@ export class Run {
       this.#traces.mayHaveEffect = false;
       this.#traces.wasReached = true;
       const inProgress = inProgressOf(response, result.value);
-      if (after(inProgress.retryAfterMs) >= waitEnd) return inProgress;
-      await this.caller.sleep(inProgress.retryAfterMs);
+      const pauseMs = Math.max(inProgress.retryAfterMs, SHORTEST_PAUSE_MS);
+      if (after(pauseMs) >= waitEnd || this.core.isClosed) return inProgress;
+      await this.core.pause(this.caller, pauseMs);
     }
   }
 
@@ -160,8 +167,11 @@ export class Run {
     // none of the record's, that changes nothing.
     const isOver = failure.kind === "LeaseLost" || failure.kind === "NeedsResolution";
     if (isOver && !this.#traces.mayHaveEffect) this.#releaseInBackground(false);
+    if (failure.isWorthRepeating) this.#throwIfClosed();
     const error = failure.toError();
-    const mayRun = this.call.mayRunUnprotected && !this.#traces.wasReached && !this.core.hasGivenUp;
+    // Without one try it is not known that the service is away: a connection may have been coming.
+    const hasTried = this.#begin !== undefined;
+    const mayRun = this.call.mayRunUnprotected && hasTried && !this.#traces.wasReached;
     // One that must not be repeated ended before start_timeout was over.
     if (mayRun && failure.isWorthRepeating) return { kind: "unprotected", error };
     throw this.#giveUp(error);
@@ -173,10 +183,15 @@ export class Run {
     giveUpAt: number,
   ): Promise<BegunWork> {
     this.#traces.mayHaveEffect = true;
-    if (started.attemptId !== this.#owner.attemptId || started.leaseRemaining === undefined) {
-      throw this.#giveUp(makeError("Internal", "the service started another attempt than ours"));
+    const { attemptId, attemptNumber, downstreamKey, leaseRemaining } = started;
+    const isWhole =
+      response.recordId !== "" && attemptNumber >= 1 && downstreamKey.length === UUID_LENGTH;
+    if (attemptId !== this.#owner.attemptId || leaseRemaining === undefined || !isWhole) {
+      throw this.#giveUp(
+        makeError("Internal", "the service started another attempt than ours, or not all of it"),
+      );
     }
-    let lease = { sentAt: this.#sentAt, durationMs: msOf(started.leaseRemaining) };
+    let lease = { sentAt: this.#sentAt, durationMs: msOf(leaseRemaining) };
     // Over before it came here: a repeat of a Begin whose first answer was lost, or a slow way. Only
     // a Renew makes it good.
     if (leftOf(lease) === 0) {
@@ -201,6 +216,7 @@ export class Run {
     const response = await repeat(this.core, this.caller, plan, this.#traces);
     if (response instanceof CallFailure) {
       this.#throwIfGone();
+      this.#throwIfClosed();
       throw this.#giveUp(response.toError());
     }
     return { sentAt, durationMs: msOf(response.leaseRemaining) };
@@ -221,6 +237,10 @@ export class Run {
 
   #throwIfGone(): void {
     if (this.caller.whyGone !== undefined) throw this.#giveUp(goneError(this.caller.whyGone));
+  }
+
+  #throwIfClosed(): void {
+    if (this.core.isClosed) throw this.#giveUp(goneError("closed"));
   }
 
   /** `fn` will not run: releases the key if the service may have started this attempt. */
@@ -252,11 +272,12 @@ export class Run {
       downstreamKeyFor: (partner, shape) => downstreamKeyFor(fields.downstreamKey, partner, shape),
     };
     keeper.start();
-    const stop = this.caller.onGone((why) => {
-      keeper.stop(why);
-    });
+    const stop = (why: GoneReason): void => {
+      keeper.stop(stopReasonOf(why));
+    };
+    const forget = [this.caller, this.core.closing].map((one) => one.onGone(stop));
     const ended = await endOfWork(() => this.call.fn(attempt), this.call.classify);
-    stop();
+    for (const end of forget) end();
     keeper.end();
     return ended;
   }

@@ -2,6 +2,7 @@
 
 import { types } from "node:util";
 
+import { fittedFailureOf } from "./convert.js";
 import { WorkResult, type FailureDisposition, type Thrown } from "./types.js";
 
 // What the error says stays with the caller: it may hold card numbers.
@@ -46,19 +47,25 @@ export function isWorkResult(value: unknown): value is WorkResult {
   return kind === "failed" && typeof failure === "object" && failure !== null;
 }
 
+// The first answer and its replays are to say the same.
+function fittedWorkOf(work: WorkResult): WorkResult {
+  if (work.kind === "completed") return work;
+  return { kind: "failed", failure: fittedFailureOf(work.failure) };
+}
+
 export interface EndedWork {
   readonly work: WorkResult;
   readonly thrown: Thrown | undefined;
 }
 
-/** Runs `body` to its end, whatever that is. Never rejects. */
+/** Runs `body` to its end, whatever that is. Never rejects. A failure's words are those recorded. */
 export async function endOfWork(
   body: () => WorkResult | Promise<WorkResult>,
   classify: ((error: unknown) => FailureDisposition) | undefined,
 ): Promise<EndedWork> {
   try {
     const value: unknown = await body();
-    if (isWorkResult(value)) return { work: value, thrown: undefined };
+    if (isWorkResult(value)) return { work: fittedWorkOf(value), thrown: undefined };
   } catch (error) {
     const thrown = { value: error };
     return { work: resultOfThrown(thrown, classify), thrown };

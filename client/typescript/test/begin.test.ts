@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import type { ErrorKind } from "@idempotencyd/client";
 
 import {
@@ -12,6 +12,7 @@ import {
   FailRequestSchema,
   RenewResponseSchema,
 } from "../src/gen/idempotency/v1/idempotency_service_pb.js";
+import type { LeaseExpiryAction } from "../src/gen/idempotency/v1/record_pb.js";
 import { DONE, errorOf, useStub } from "./stub_client.js";
 import { Code, message, started } from "./stub_service.js";
 
@@ -53,6 +54,63 @@ describe("a Begin", () => {
     };
     assert.equal((await errorOf(stub.runOnce(counted))).kind, "Internal");
     assert.equal(runs, 0);
+  });
+
+  const lacking: [string, MessageInitShape<typeof BeginResponseSchema>, object][] = [
+    ["a record id", { recordId: "" }, {}],
+    ["an attempt number", {}, { attemptNumber: 0 }],
+    ["a downstream key", {}, { downstreamKey: "" }],
+    ["a whole downstream key", {}, { downstreamKey: "6ba7b810-9dad-51d1-80b4-00c04fd430c" }],
+  ];
+  for (const [what, answerChange, startedChange] of lacking) {
+    test(`without ${what} is no right to work, and is released`, async () => {
+      stub.service.on.Begin = (request) => {
+        const answer = fromBinary(
+          BeginResponseSchema,
+          started(fromBinary(BeginRequestSchema, request)),
+        );
+        Object.assign(answer, answerChange);
+        Object.assign(answer.result.value ?? {}, startedChange);
+        return message(BeginResponseSchema, answer);
+      };
+      let runs = 0;
+      const error = await errorOf(stub.runOnce(() => (runs++, DONE)));
+      assert.deepEqual([error.kind, runs], ["Internal", 0]);
+      await stub.service.received("Fail", 1);
+    });
+  }
+
+  for (const [action, counted] of [
+    [1, "TAKE_OVER"],
+    [2, "HOLD"],
+    [0, "HOLD"],
+    [9, "HOLD"],
+  ] as const) {
+    test(`in force under the action ${String(action)} counts as ${counted}`, async () => {
+      stub.service.on.Begin = (request) =>
+        started({
+          ...fromBinary(BeginRequestSchema, request),
+          // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- one of next year
+          onLeaseExpiry: action as LeaseExpiryAction,
+        });
+      let seen = "";
+      await stub.runOnce((attempt) => {
+        seen = attempt.onLeaseExpiry;
+        return DONE;
+      });
+      assert.equal(seen, counted);
+    });
+  }
+
+  test("told to ask again at once is not sent in a busy loop", async () => {
+    stub.service.on.Begin = () =>
+      message(BeginResponseSchema, {
+        recordId: "r",
+        result: { case: "inProgress", value: { attemptNumber: 1, retryAfter: { seconds: 0n } } },
+      });
+    const result = await stub.runOnce(() => DONE, { waitTimeoutMs: 100 });
+    assert.equal(result.kind, "InProgress");
+    assert.ok(stub.service.requests.Begin.length <= 11);
   });
 
   test("whose lease is over needs a Renew first", async () => {

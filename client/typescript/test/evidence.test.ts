@@ -24,6 +24,7 @@ describe("a try that failed", () => {
   const core = {
     options: { rpcTimeoutMs: 1_000, hooks: {} },
     refreshCredentials: () => Promise.resolve(),
+    pause: () => Promise.resolve(),
   } as unknown as Core;
   const unavailable = new CallFailure(Code.UNAVAILABLE, "");
 

@@ -161,6 +161,19 @@ describe("FakeRunner", () => {
     assert.ok(result.kind === "Failed" && result.thrown?.value instanceof RangeError);
   });
 
+  test("answers a failure with the words that it replays", async () => {
+    const runner = new FakeRunner();
+    const run = () =>
+      runner.runOnce(KEY, REQUEST, "HOLD", () => WorkResult.finalFailure("C".repeat(65), ""));
+    const first = await run();
+    assert.equal(first.kind === "Failed" && first.failure.code, "C".repeat(64));
+    const second = await run();
+    assert.deepEqual(
+      second.kind === "Replayed" && second.failure,
+      first.kind === "Failed" && first.failure,
+    );
+  });
+
   test("refuses bad arguments as the client does", async () => {
     const running = new FakeRunner().runOnce(KEY, REQUEST, "LATER" as "HOLD", () => DONE);
     await assert.rejects(running, refusesField("on_lease_expiry"));

@@ -72,6 +72,39 @@ describe("httpAnswer", () => {
     );
   });
 
+  for (const disposition of [undefined, "FINAL", "constructor"]) {
+    test(`takes the disposition ${String(disposition)}, which is none, for unknown`, () => {
+      const failure = { disposition, code: "X", message: "x" };
+      const answer = httpAnswer({ kind: "Failed", failure } as unknown as RunResult);
+      assert.equal(answer.status, 502);
+      assert.match(Buffer.from(answer.body).toString(), /"code":"OUTCOME_UNKNOWN"/);
+    });
+  }
+
+  test("takes words that are none for empty ones", () => {
+    const failure = { disposition: "final", code: undefined, message: 7 };
+    const answer = httpAnswer({ kind: "Failed", failure } as unknown as RunResult);
+    assert.equal(Buffer.from(answer.body).toString(), '{"status":422,"code":"","message":""}');
+  });
+
+  for (const [retryAfterMs, seconds] of [
+    [NaN, "1"],
+    [-5, "1"],
+    [1_001, "2"],
+    [Infinity, "9007199254740991"],
+  ] as const) {
+    test(`asks for ${seconds} s after ${String(retryAfterMs)} ms`, () => {
+      const { headers } = httpAnswer(makeError("Unavailable", { message: "", retryAfterMs }));
+      assert.deepEqual(headers.at(-1), ["Retry-After", seconds]);
+    });
+  }
+
+  test("has no body of an outcome whose body was omitted", () => {
+    const outcome = { statusCode: 200, body: "text", bodyOmitted: true };
+    const answer = httpAnswer({ kind: "Completed", outcome } as unknown as RunResult);
+    assert.equal(answer.body.length, 0);
+  });
+
   test("gives header values a character for each byte", () => {
     const outcome = { statusCode: 200, headers: [{ name: "X", value: Buffer.from([0xff, 0x41]) }] };
     const answer = httpAnswer({ kind: "Completed", outcome } as unknown as RunResult);

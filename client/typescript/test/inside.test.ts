@@ -10,7 +10,11 @@ import { CallFailure } from "../src/call_failure.js";
 import { Caller } from "../src/caller.js";
 import { elapsedMs, now } from "../src/clock.js";
 import { cleanText, isWellFormed } from "../src/text.js";
-import { detailsOf } from "./stub_service.js";
+import {
+  RetryInfoSchema,
+  StatusDetailsSchema,
+} from "../src/gen/idempotency/client/v1/status_details_pb.js";
+import { detailsOf, message } from "./stub_service.js";
 
 describe("Backoff", () => {
   test("doubles from 50 ms to its longest, each wait from the upper half", () => {
@@ -70,6 +74,11 @@ describe("CallFailure", () => {
       [withReason(Code.INTERNAL, "INTERNAL"), true],
       [withReason(Code.UNAVAILABLE, "OVERLOADED"), false],
       [withReason(Code.ABORTED, "LEASE_LOST"), false],
+      [withReason(Code.UNAVAILABLE, "SCHEMA_INCOMPATIBLE"), false],
+      [withReason(Code.UNAVAILABLE, "A_REASON_OF_NEXT_YEAR"), true],
+      [withReason(Code.RESOURCE_EXHAUSTED, "A_REASON_OF_NEXT_YEAR"), true],
+      [withReason(Code.UNAVAILABLE, "UNSPECIFIED"), true],
+      [withReason(Code.UNAVAILABLE, "12"), true],
     ];
     for (const [failure, effect] of effects) assert.equal(failure.mayHaveEffect, effect);
   });
@@ -79,7 +88,7 @@ describe("CallFailure", () => {
     assert.deepEqual([failure.reason, failure.wasUnserved], ["", false]);
   });
 
-  for (const pushback of ["-1", "", "x", "1.5", "9".repeat(16), " 5"]) {
+  for (const pushback of ["-1", "", "x", "1.5", "2147483648", "9".repeat(400), " 5", "5,5"]) {
     test(`is not repeated after the pushback ${JSON.stringify(pushback)}`, () => {
       const failure = withTrailers(Code.UNAVAILABLE, { "grpc-retry-pushback-ms": pushback });
       assert.deepEqual([failure.mustNotRetry, failure.isWorthRepeating], [true, false]);
@@ -87,9 +96,33 @@ describe("CallFailure", () => {
     });
   }
 
-  test("waits as long as the pushback says", () => {
-    const failure = withTrailers(Code.UNAVAILABLE, { "grpc-retry-pushback-ms": "250" });
-    assert.deepEqual([failure.mustNotRetry, failure.retryAfterMs], [false, 250]);
+  test("is not repeated after several pushbacks", () => {
+    const metadata = new Metadata();
+    metadata.add("grpc-retry-pushback-ms", "5");
+    metadata.add("grpc-retry-pushback-ms", "5");
+    assert.equal(new CallFailure(Code.UNAVAILABLE, "", metadata).mustNotRetry, true);
+  });
+
+  for (const [pushback, ms] of [
+    ["0", 0],
+    ["250", 250],
+    ["2147483647", 2_147_483_647],
+  ] as const) {
+    test(`waits as long as the pushback ${pushback} says`, () => {
+      const failure = withTrailers(Code.UNAVAILABLE, { "grpc-retry-pushback-ms": pushback });
+      assert.deepEqual([failure.mustNotRetry, failure.retryAfterMs], [false, ms]);
+    });
+  }
+
+  test("waits for no RetryInfo beside a pushback that says not to repeat", () => {
+    const retryInfo = message(RetryInfoSchema, { retryDelay: { seconds: 7n } });
+    const details = [{ typeUrl: "type.googleapis.com/google.rpc.RetryInfo", value: retryInfo }];
+    const status = Buffer.from(message(StatusDetailsSchema, { code: Code.UNAVAILABLE, details }));
+    const retryAfterOf = (trailers: Record<string, string>) =>
+      withTrailers(Code.UNAVAILABLE, { "grpc-status-details-bin": status, ...trailers })
+        .retryAfterMs;
+    assert.equal(retryAfterOf({}), 7_000);
+    assert.equal(retryAfterOf({ "grpc-retry-pushback-ms": "-1" }), undefined);
   });
 
   test("is worth recording again by its code", () => {

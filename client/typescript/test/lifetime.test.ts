@@ -95,6 +95,65 @@ describe("closing", () => {
     await stub.client.close();
   });
 
+  test("asks work to stop at once, and renews its lease until it has ended", async () => {
+    stub.reconnect({ shutdownTimeoutMs: 60_000 });
+    stub.service.on.Begin = (request) => started(fromBinary(BeginRequestSchema, request), 300);
+    let stopReason = "";
+    const running = stub.runOnce(async (attempt) => {
+      void stub.client.close();
+      stopReason = attempt.stopReason;
+      await stub.service.received("Renew", 1);
+      return DONE;
+    });
+    assert.equal((await running).kind, "Completed");
+    assert.equal(stopReason, "cancelled");
+  });
+
+  test("starts no fn when the answer to its Begin comes late, and releases the key", async () => {
+    stub.reconnect({ shutdownTimeoutMs: 60_000 });
+    stub.service.on.Begin = (request) => {
+      closed = stub.client.close();
+      return started(fromBinary(BeginRequestSchema, request));
+    };
+    let closed = Promise.resolve();
+    let runs = 0;
+    const error = await errorOf(stub.runOnce(() => (runs++, DONE)));
+    assert.deepEqual([error.kind, error.message, runs], ["Unavailable", "the client is closed", 0]);
+    await closed;
+    assert.equal(stub.service.requests.Fail.length, 1);
+  });
+
+  test("starts no fn unprotected either", async () => {
+    stub.reconnect({ shutdownTimeoutMs: 60_000 });
+    stub.service.on.Begin = () => {
+      void stub.client.close();
+      return { code: Code.UNAVAILABLE, reason: "DRAINING" };
+    };
+    const options = { onUnavailable: "RUN_UNPROTECTED", startTimeoutMs: 20 } as const;
+    const error = await errorOf(stub.runOnce(() => DONE, options));
+    assert.deepEqual([error.kind, error.work], ["Unavailable", undefined]);
+    assert.equal(stub.client.unprotectedRuns, 0);
+  });
+
+  test("ends a call that is between two tries", async () => {
+    stub.reconnect({
+      shutdownTimeoutMs: 60_000,
+      hooks: { onRetry: () => void stub.client.close() },
+    });
+    const trailers = { "grpc-retry-pushback-ms": "20000" };
+    stub.service.on.Begin = () => ({ code: Code.UNAVAILABLE, reason: "OVERLOADED", trailers });
+    assert.equal((await errorOf(stub.runOnce(() => DONE))).message, "the client is closed");
+    assert.equal(stub.service.requests.Begin.length, 1);
+  });
+
+  test("gives up a call that is not answered in time as Unavailable", async () => {
+    stub.service.on.Begin = () => {
+      void stub.client.close();
+      return undefined;
+    };
+    assert.equal((await errorOf(stub.runOnce(() => DONE))).kind, "Unavailable");
+  });
+
   test("refuses new calls, without running them", async () => {
     await stub.client.close();
     let runs = 0;
@@ -102,8 +161,8 @@ describe("closing", () => {
       runs += 1;
       return DONE;
     };
-    assert.equal((await errorOf(stub.runOnce(counted))).kind, "Cancelled");
-    assert.equal((await errorOf(stub.client.lookup(KEY))).kind, "Cancelled");
+    assert.equal((await errorOf(stub.runOnce(counted))).kind, "Unavailable");
+    assert.equal((await errorOf(stub.client.lookup(KEY))).kind, "Unavailable");
     assert.equal(runs, 0);
   });
 
@@ -132,8 +191,7 @@ describe("closing", () => {
     let stopReason = "";
     const running = errorOf(
       stub.runOnce(async (attempt) => {
-        void stub.client.close();
-        await eventually(() => attempt.signal.aborted);
+        await stub.client.close();
         stopReason = attempt.stopReason;
         return DONE;
       }),
@@ -144,7 +202,7 @@ describe("closing", () => {
 
   test("can be left to await using", async () => {
     await stub.client[Symbol.asyncDispose]();
-    assert.equal((await errorOf(stub.client.lookup(KEY))).kind, "Cancelled");
+    assert.equal((await errorOf(stub.client.lookup(KEY))).kind, "Unavailable");
   });
 });
 

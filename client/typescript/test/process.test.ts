@@ -37,8 +37,9 @@ const ENDLESS_WORK = `
     shutdownTimeoutMs: 50,
   });
   const work = (attempt) => {
+    attempt.signal.addEventListener("abort", () => console.log("asked"));
     client.close();
-    return new Promise(() => attempt.signal.addEventListener("abort", () => console.log("asked")));
+    return new Promise(() => undefined);
   };
   ${KEY_AND_REQUEST}
   client.runOnce(key, request, "TAKE_OVER", work);

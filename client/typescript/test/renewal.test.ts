@@ -111,6 +111,22 @@ for (const [code, reason] of [
   });
 }
 
+for (const code of [Code.UNAVAILABLE, Code.UNAUTHENTICATED]) {
+  test(`${Code[code]} that says "not again" is followed by a Renew a third later`, async () => {
+    const trailers = { "grpc-retry-pushback-ms": "-1" };
+    const sentAt: number[] = [];
+    stub.service.on.Renew = (_, number) => {
+      sentAt.push(performance.now());
+      if (number === 1) return { code, trailers };
+      return message(RenewResponseSchema, { leaseRemaining: { seconds: 60n } });
+    };
+    await workWhile(3_000, (attempt) => attempt.leaseRemainingMs() > 3_000);
+    const [first = 0, second = 0] = sentAt;
+    // Timers may be a millisecond early.
+    assert.ok(second - first >= 1_000 - 1);
+  });
+}
+
 test("a Renew goes on being repeated when the lease is over here and fn has not stopped", async () => {
   stub.service.on.Renew = (_, number) =>
     number < 8

@@ -1,6 +1,7 @@
 /** How calls are repeated: what the scenarios show only by chance. */
 
 import assert from "node:assert/strict";
+import { createServer, type AddressInfo, type Socket } from "node:net";
 import { describe, test } from "node:test";
 
 import { fromBinary } from "@bufbuild/protobuf";
@@ -69,6 +70,39 @@ describe("unprotected work", () => {
     stub.service.on.Begin = () => ({ code: Code.UNAVAILABLE, reason: "OVERLOADED", trailers });
     const error = await errorOf(stub.runOnce(() => DONE, options));
     assert.deepEqual([error.kind, error.work], ["Unavailable", undefined]);
+  });
+
+  test("does not run after a reason that this client does not know", async () => {
+    stub.service.on.Begin = () => ({ code: Code.UNAVAILABLE, reason: "A_REASON_OF_NEXT_YEAR" });
+    const error = await errorOf(stub.runOnce(() => DONE, options));
+    assert.deepEqual([error.kind, error.work], ["Unavailable", undefined]);
+    await stub.service.received("Fail", 1);
+  });
+
+  test("does not run if no try could be made in time", async () => {
+    const sockets: Socket[] = [];
+    const silent = createServer((socket) => sockets.push(socket));
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    try {
+      // Accepted by the system, but no word of HTTP/2: the channel goes on connecting.
+      const { port } = silent.address() as AddressInfo;
+      stub.reconnect({ target: `127.0.0.1:${String(port)}` });
+      const error = await errorOf(stub.runOnce(() => DONE, options));
+      assert.deepEqual([error.kind, error.work], ["Unavailable", undefined]);
+      assert.equal(stub.client.unprotectedRuns, 0);
+    } finally {
+      await stub.client.close();
+      for (const socket of sockets) socket.destroy();
+      silent.close();
+    }
+  });
+
+  test("runs at once if the service asks for a pause beyond start_timeout", async () => {
+    const trailers = { "grpc-retry-pushback-ms": "600000" };
+    stub.service.on.Begin = () => ({ code: Code.UNAVAILABLE, reason: "OVERLOADED", trailers });
+    const patient = { ...options, startTimeoutMs: 60_000 };
+    assert.equal((await stub.runOnce(() => DONE, patient)).kind, "Unprotected");
+    assert.equal(stub.service.requests.Begin.length, 1);
   });
 
   test("does not run after an answer that nobody can read", async () => {

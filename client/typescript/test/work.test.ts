@@ -6,6 +6,7 @@ import { inspect } from "node:util";
 
 import { fromBinary } from "@bufbuild/protobuf";
 import {
+  httpAnswer,
   WorkResult,
   type IdempotencyError,
   type RunOptions,
@@ -111,6 +112,39 @@ describe("fn", () => {
     });
     assert.equal(runs, 1);
   });
+});
+
+describe("a failure", () => {
+  const longWords = { code: "é".repeat(40), message: "💳".repeat(300) };
+  const cutWords = { code: "é".repeat(32), message: "💳".repeat(256) };
+
+  test("says in its result what is recorded", async () => {
+    const work = WorkResult.finalFailure(longWords.code, longWords.message);
+    const result = await stub.runOnce(() => work);
+    const request = stub.service.requests.Fail[0] ?? Buffer.alloc(0);
+    const { failure } = fromBinary(FailRequestSchema, request);
+    for (const said of [result.kind === "Failed" ? result.failure : undefined, failure]) {
+      assert.deepEqual({ code: said?.code, message: said?.message }, cutWords);
+    }
+  });
+
+  test("says the same when it ran unprotected", async () => {
+    stub.service.on.Begin = () => ({ code: Code.UNAVAILABLE, reason: "DRAINING" });
+    const work = WorkResult.finalFailure(longWords.code, longWords.message);
+    const options = { onUnavailable: "RUN_UNPROTECTED", startTimeoutMs: 50 } as const;
+    const result = await stub.runOnce(() => work, options);
+    const failure = result.kind === "Unprotected" ? result.work.failure : undefined;
+    assert.deepEqual({ code: failure?.code, message: failure?.message }, cutWords);
+  });
+
+  for (const failure of [{}, { disposition: "FINAL", code: 7, message: null }]) {
+    test(`of ${JSON.stringify(failure)} is unknown, with empty words`, async () => {
+      const work = { kind: "failed", failure } as unknown as WorkResult;
+      const result = await stub.runOnce(() => work);
+      assert.deepEqual(failureOf(result), { disposition: "unknown", code: "", thrown: undefined });
+      assert.equal(httpAnswer(result).status, 502);
+    });
+  }
 });
 
 describe("an outcome", () => {
