@@ -58,7 +58,8 @@ test_languages() {
 # Adds the `N passed, N failed, N skipped` that ends file $2 to the counts of run_tests.
 count_closing_line() {
   local line
-  line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$2" | tail -n 1)
+  # Some tools leave the codes of colours on the line.
+  line=$(sed $'s/\033\\[[0-9;]*m//g' "$2" | grep -E '^[0-9]+ passed, [0-9]+ failed' | tail -n 1 || true)
   if [[ ! $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)? ]]; then
     failures+=("$1: it ended without a result")
     return
