@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from concurrent import futures
@@ -40,6 +41,14 @@ def eventually(is_so: Callable[[], bool], what: str) -> None:
     while not is_so():
         assert time.monotonic() < end, f"not within 30 s: {what}"
         time.sleep(0.005)
+
+
+async def eventually_in_loop(is_so: Callable[[], bool], what: str) -> None:
+    """The same in asyncio: the loop goes on meanwhile."""
+    end = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < end, f"not within 30 s: {what}"
+        await asyncio.sleep(0.005)
 
 
 class Service(pb_grpc.IdempotencyServiceServicer):

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import os
 import sys
-from typing import Any, Awaitable, Callable
+from typing import Any, Awaitable
 
 import grpc
 import pytest
@@ -21,7 +21,7 @@ from idempotency_client import (
     StopReason,
     WorkResult,
 )
-from service import DONE, KEY, REQUEST, Gate, Lost, Service, refuse
+from service import DONE, KEY, REQUEST, Gate, Lost, Service, eventually_in_loop, refuse
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 
@@ -44,14 +44,6 @@ def run(runner: AsyncClient, fn: Any = done, **options: Any) -> Awaitable[client
     )
 
 
-async def eventually(is_so: Callable[[], bool], what: str) -> None:
-    for _ in range(6000):
-        if is_so():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError(f"not within 30 s: {what}")
-
-
 def test_a_task_cancelled_before_fn_gets_its_cancelled_error_and_releases(
     service: Service,
 ) -> None:
@@ -60,11 +52,13 @@ def test_a_task_cancelled_before_fn_gets_its_cancelled_error_and_releases(
     async def body() -> None:
         async with client_of(service) as runner:
             task = asyncio.ensure_future(run(runner))
-            await eventually(lambda: bool(service.requests("Begin")), "Begin has come in")
+            await eventually_in_loop(lambda: bool(service.requests("Begin")), "Begin has come in")
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await eventually(lambda: bool(service.requests("Fail")), "the release has come in")
+            await eventually_in_loop(
+                lambda: bool(service.requests("Fail")), "the release has come in"
+            )
             gate.opened.set()
 
     asyncio.run(body())
@@ -206,7 +200,9 @@ def test_a_caller_that_leaves_while_it_is_recorded_is_told_the_truth(service: Se
     async def body() -> client.OutcomeNotRecorded:
         async with client_of(service, hooks=lost.hooks) as runner:
             task = asyncio.ensure_future(run(runner))
-            await eventually(lambda: bool(service.requests("Complete")), "Complete has come in")
+            await eventually_in_loop(
+                lambda: bool(service.requests("Complete")), "Complete has come in"
+            )
             task.cancel()
             with pytest.raises(client.OutcomeNotRecorded) as error:
                 await task
@@ -301,7 +297,7 @@ def test_close_ends_calls_that_have_not_begun_their_work(service: Service) -> No
     async def body() -> None:
         runner = client_of(service, shutdown_timeout=0)
         task = asyncio.ensure_future(run(runner))
-        await eventually(lambda: bool(service.requests("Begin")), "Begin has come in")
+        await eventually_in_loop(lambda: bool(service.requests("Begin")), "Begin has come in")
         await runner.close()
         with pytest.raises(client.Unavailable):
             await task

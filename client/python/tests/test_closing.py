@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent import futures
-from typing import Any, Callable, Iterator
+from typing import Any, Iterator
 
 import grpc
 import pytest
@@ -23,7 +23,7 @@ from idempotency_client import (
     WorkResult,
 )
 from idempotency_client._core import Core
-from service import DONE, KEY, REQUEST, Gate, Lost, Service, eventually, refuse
+from service import DONE, KEY, REQUEST, Gate, Lost, Service, eventually, eventually_in_loop, refuse
 
 TAKE_OVER = OnLeaseExpiry.TAKE_OVER
 
@@ -128,14 +128,6 @@ def test_a_client_that_closes_between_the_answer_and_fn_releases(
     assert service.requests("Complete") == []
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    for _ in range(6000):
-        if is_so():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("not within 30 s")
-
-
 def async_client(service: Service, **options: Any) -> AsyncClient:
     return AsyncClient(service.target, INSECURE, ClientOptions(**options))
 
@@ -153,7 +145,9 @@ def test_in_asyncio_fn_is_told_keeps_its_lease_and_is_recorded(service: Service)
             await asyncio.wait_for(attempt.stop.wait(), 30)
             assert attempt.stop_reason() is StopReason.CANCELLED
             renewals = len(service.requests("Renew"))
-            await until(lambda: len(service.requests("Renew")) > renewals + 3)
+            await eventually_in_loop(
+                lambda: len(service.requests("Renew")) > renewals + 3, "the lease is renewed on"
+            )
             return DONE
 
         task = asyncio.ensure_future(run(runner, fn))
@@ -173,7 +167,7 @@ def test_in_asyncio_a_call_that_waits_for_its_begin_is_refused_and_releases(
     async def body() -> None:
         runner = async_client(service, shutdown_timeout=60)
         task = asyncio.ensure_future(run(runner, never_async))
-        await until(lambda: bool(service.requests("Begin")))
+        await eventually_in_loop(lambda: bool(service.requests("Begin")), "Begin has come in")
         await runner.close()
         with pytest.raises(client.Unavailable, match="the client is closed"):
             await task
