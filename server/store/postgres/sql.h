@@ -52,7 +52,7 @@ const char* QueryText(Query query);
 // to kNewestSchema (Migration::oldest_server). An older one is kept in range for one release, so
 // that a rolling upgrade finds servers of both; see docs/adr/0006.
 inline constexpr int kOldestSchema = 2;
-inline constexpr int kNewestSchema = 2;
+inline constexpr int kNewestSchema = 3;
 
 struct Migration {
   int version;             // from 1, without gaps
