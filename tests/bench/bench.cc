@@ -126,8 +126,16 @@ absl::StatusOr<std::vector<Row>> RunExperiments(const Options& options, Rig* rig
         RowOf(*results, FloorCase(protocol), "/tps", FloorCase(protocol) + ": calls/s", 0));
   }
   for (Row& row : StandardRows(*results)) rows.push_back(std::move(row));
-  if (!options.rig.slow_disk && options.only.empty()) {
-    std::cerr << "bench: bytes per record" << std::endl;
+  const auto is_chosen = [&](const std::string& name) {
+    const bool chosen = !options.rig.slow_disk && name.find(options.only) != std::string::npos;
+    if (chosen) std::cerr << "bench: " << name << std::endl;
+    return chosen;
+  };
+  if (is_chosen("storms")) {
+    ASSIGN_OR_RETURN(const std::vector<Row> storms, MeasureStorms(rig, options.quick ? 1 : 3));
+    rows.insert(rows.end(), storms.begin(), storms.end());
+  }
+  if (is_chosen("bytes per record")) {
     ASSIGN_OR_RETURN(const std::vector<Row> bytes,
                      MeasureBytes(rig, options.quick ? 100'000 : 1'000'000));
     rows.insert(rows.end(), bytes.begin(), bytes.end());

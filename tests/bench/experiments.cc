@@ -44,7 +44,7 @@ absl::StatusOr<BytesPerRecord> BytesOf(Rig* rig, Contestant contestant, uint64_t
                         static_cast<double>(size.index_bytes) / count};
 }
 
-Target NoMoreThan(std::optional<double> value, double required, double aim,
+Target NoMoreThan(std::optional<double> value, double required, std::optional<double> aim,
                   const std::string& unit) {
   return {.value = value, .at_most = true, .required = required, .aim = aim, .unit = unit};
 }
@@ -72,7 +72,58 @@ Row GrowthRow(const std::string& measure, double empty, double full) {
           .targets = {NoMoreThan(Ratio(full, empty), 1.3, 1.1, "× empty")}};
 }
 
+// p99 of Begins for other keys, at 1,000 a second over all of `replicas`.
+absl::StatusOr<double> OthersP99(Rig* rig, std::vector<std::string> replicas, double seconds) {
+  replicas.insert(replicas.end(), {"--channels", "3", "--rate", "1000", "--warm-up", "2",
+                                   "--duration", absl::StrCat(seconds)});
+  ASSIGN_OR_RETURN(const nlohmann::json load, rig->Run("load_generator", replicas));
+  if (load["errors"] != 0 || load["unexpected"] != 0) {
+    return absl::InternalError(absl::StrCat("beside the storms: ", load.dump()));
+  }
+  return load["latency"]["p99_ms"].get<double>();
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<Row>> MeasureStorms(Rig* rig, int storms) {
+  constexpr double kSecondsEach = 10;
+  RETURN_IF_ERROR(rig->Reset());
+  std::vector<std::unique_ptr<ServerUnderTest>> servers;
+  std::vector<std::string> replicas;
+  for (int i = 0; i < 3; ++i) {
+    ASSIGN_OR_RETURN(servers.emplace_back(), rig->StartServer(Contestant::kOurs));
+    replicas.insert(replicas.end(), {"--target", servers.back()->address()});
+  }
+  const double seconds = storms * kSecondsEach;
+  ASSIGN_OR_RETURN(const double calm, OthersP99(rig, replicas, seconds));
+  absl::StatusOr<nlohmann::json> stormed;
+  std::thread storming([&] {
+    std::vector<std::string> arguments = replicas;
+    arguments.insert(arguments.end(), {"--storms", absl::StrCat(storms)});
+    stormed = rig->Run("storm", arguments);
+  });
+  const absl::StatusOr<double> disturbed = OthersP99(rig, replicas, seconds);
+  storming.join();
+  RETURN_IF_ERROR(stormed.status());
+  RETURN_IF_ERROR(disturbed.status());
+  if (!(*stormed)["as_expected"].get<bool>()) {
+    return absl::InternalError(absl::StrCat("a storm did not start one: ", stormed->dump()));
+  }
+  return std::vector<Row>{
+      {.measure = absl::StrFormat("%d storms of 1,000 Begins for one key, 3 replicas, each started "
+                                  "one: the slowest's last answer, ms",
+                                  storms),
+       .ours = (*stormed)["all_answered_ms"].get<double>(),
+       .decimals = 1,
+       .targets = {NoMoreThan((*stormed)["all_answered_ms"].get<double>(), 1000, std::nullopt,
+                              "ms")}},
+      {.measure = absl::StrFormat("other keys at 1,000/s, a storm every %.0f s: p99 ms (%.2f "
+                                  "without storms)",
+                                  kSecondsEach, calm),
+       .ours = *disturbed,
+       .decimals = 2,
+       .targets = {NoMoreThan(Ratio(*disturbed, calm), 2, std::nullopt, "× without")}}};
+}
 
 absl::StatusOr<std::vector<Row>> MeasureBytes(Rig* rig, uint64_t records) {
   std::vector<Row> rows;

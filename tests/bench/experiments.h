@@ -1,5 +1,5 @@
-// What takes longer than a standard run: bytes per record, growth, churn. Each returns its rows of
-// the table.
+// What is more than one load on one server: storms, bytes per record, growth, churn. Each returns
+// its rows of the table.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,11 @@
 #include "tests/bench/rig.h"
 
 namespace idempotency::bench {
+
+// Storms of 1,000 Begins at once for one key over three replicas, one every ten seconds, while
+// other keys are begun at 1,000 a second: who started, how long the last answer took, and the
+// others' p99 beside what it is without storms.
+absl::StatusOr<std::vector<Row>> MeasureStorms(Rig* rig, int storms);
 
 // Bytes on disk of so many records after Begin, Complete and VACUUM, ours and those of
 // sql/obvious.sql, made through their servers: heap and indexes.

@@ -29,7 +29,7 @@ namespace {
 constexpr double kNanosPerSecond = 1e9;
 
 struct Options {
-  std::string target;
+  std::vector<std::string> targets;
   std::string workload = "begin";
   WorkloadOptions load;
   uint64_t pairs = 0;
@@ -46,7 +46,8 @@ struct Options {
 
 void ParseOptions(int argc, char** argv, Options* options) {
   CLI::App app("Puts load on an idempotency service and prints one line of JSON", "load_generator");
-  app.add_option("--target", options->target, "host:port")->required();
+  app.add_option("--target", options->targets, "host:port, any number: connections take turns")
+      ->required();
   app.add_option("--workload", options->workload, "begin, pair, replay or duplicate");
   app.add_option("--in-flight", options->in_flight, "closed loop: calls in flight");
   app.add_option("--rate", options->rate, "open loop: calls a second, from one thread");
@@ -83,15 +84,16 @@ void ParseOptions(int argc, char** argv, Options* options) {
 Channels Connect(const Options& options) {
   Channels channels;
   for (int i = 0; i < options.channels; ++i) {
+    const std::string& target = options.targets[static_cast<size_t>(i) % options.targets.size()];
     grpc::ChannelArguments arguments;
     // Otherwise channels to one address share one connection.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetMaxReceiveMessageSize(-1);
     channels.push_back(
-        grpc::CreateCustomChannel(options.target, grpc::InsecureChannelCredentials(), arguments));
+        grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments));
     const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds(30);
     if (!channels.back()->WaitForConnected(deadline)) {
-      std::cerr << "load_generator: no connection to " << options.target << std::endl;
+      std::cerr << "load_generator: no connection to " << target << std::endl;
       std::exit(1);
     }
   }

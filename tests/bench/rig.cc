@@ -178,17 +178,11 @@ absl::StatusOr<std::unique_ptr<ServerUnderTest>> Rig::StartServer(Contestant con
   return std::make_unique<ServerUnderTest>(*std::move(process), port);
 }
 
-absl::StatusOr<nlohmann::json> Rig::Load(const ServerUnderTest& server,
-                                         const std::vector<std::string>& arguments) {
-  const std::string output = directory_ + "/load.json";
+absl::StatusOr<nlohmann::json> Rig::Run(const std::string& program,
+                                        const std::vector<std::string>& arguments) {
+  const std::string output = absl::StrCat(directory_, "/", program, ".json");
   ProcessCommand command;
-  command.argv = {options_.programs + "/load_generator",
-                  "--target",
-                  server.address(),
-                  "--watch",
-                  absl::StrCat("server=", server.pid()),
-                  "--watch",
-                  absl::StrCat("postgres=", postgres_->Pid())};
+  command.argv = {absl::StrCat(options_.programs, "/", program)};
   command.argv.insert(command.argv.end(), arguments.begin(), arguments.end());
   command.output_fd = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   command.death_signal = SIGKILL;
@@ -197,16 +191,23 @@ absl::StatusOr<nlohmann::json> Rig::Load(const ServerUnderTest& server,
   if (!process.ok()) return process.status();
   if (!(*process)->WaitFor(kLoadTimeout)) {
     (*process)->Signal(SIGKILL);
-    return absl::DeadlineExceededError("the load generator did not end");
+    return absl::DeadlineExceededError(absl::StrCat(program, " did not end"));
   }
   ASSIGN_OR_RETURN(const std::string text, ReadFile(output));
   nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) {
-    const absl::StatusOr<std::string> log = ReadFile(directory_ + "/server.log");
-    return absl::InternalError(
-        absl::StrCat("the load generator failed: ", text,
-                     "\nthe server's log: ", log.ok() ? log->substr(0, 2000) : ""));
-  }
+  if (json.is_object()) return json;
+  const absl::StatusOr<std::string> log = ReadFile(directory_ + "/server.log");
+  return absl::InternalError(absl::StrCat(
+      program, " failed: ", text, "\nthe server's log: ", log.ok() ? log->substr(0, 2000) : ""));
+}
+
+absl::StatusOr<nlohmann::json> Rig::Load(const ServerUnderTest& server,
+                                         const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = {"--target", server.address(),
+                                  "--watch",  absl::StrCat("server=", server.pid()),
+                                  "--watch",  absl::StrCat("postgres=", postgres_->Pid())};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  ASSIGN_OR_RETURN(nlohmann::json json, Run("load_generator", all));
   const double processor_seconds =
       json["seconds"].get<double>() * std::max(1U, std::thread::hardware_concurrency());
   greatest_foreign_share_ = std::max(

@@ -52,7 +52,7 @@ class ServerUnderTest {
   const int port_;
 };
 
-// Not thread-safe.
+// Not thread-safe, but for Run.
 class Rig {
  public:
   // Starts PostgreSQL and makes both tables.
@@ -65,6 +65,10 @@ class Rig {
   // Runs the load generator against a server. Its JSON, also when answers were not as expected.
   absl::StatusOr<nlohmann::json> Load(const ServerUnderTest& server,
                                       const std::vector<std::string>& arguments);
+  // Runs one of the benchmark's programs, which prints one line of JSON, also when answers were not
+  // as expected. May be called by several threads, each for another program.
+  absl::StatusOr<nlohmann::json> Run(const std::string& program,
+                                     const std::vector<std::string>& arguments);
   // Reset, StartServer, Load.
   absl::StatusOr<nlohmann::json> Measure(Contestant contestant,
                                          const std::vector<std::string>& arguments);
