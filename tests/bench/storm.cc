@@ -43,7 +43,8 @@ void ParseOptions(int argc, char** argv, Options* options) {
       ->check(CLI::PositiveNumber);
   app.add_option("--storms", options->storms, "storms, each of a key of its own (1)")
       ->check(CLI::PositiveNumber);
-  app.add_option("--every", options->every, "seconds from storm to storm (10); the first in half")
+  app.add_option("--every", options->every,
+                 "seconds from storm to storm (10); the first comes after half of it")
       ->check(CLI::PositiveNumber);
   try {
     app.parse(argc, argv);
