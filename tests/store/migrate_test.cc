@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/metrics.h"
+#include "server/store/postgres/postgres_store.h"
 #include "tests/util/test_postgres.h"
 
 namespace idempotency {
@@ -44,6 +47,21 @@ TEST_F(MigrateTest, ReachesTheNewestVersion) {
   ASSERT_TRUE(version.ok()) << version.status();
   EXPECT_EQ(*version, kNewestSchema);
   EXPECT_EQ(Value("SELECT count(*) FROM idempotency_record"), "0");
+}
+
+// What a rolling upgrade meets: servers of this program on a schema that is migrated under them.
+TEST_F(MigrateTest, ServersWorkWithTheOldestSchemaOfTheirRangeAndWhileItIsMigrated) {
+  ASSERT_TRUE(Migrate(conninfo(), "", EmbeddedMigrations().subspan(0, kOldestSchema)).ok());
+  Metrics metrics;
+  PostgresStoreOptions options;
+  options.conninfo = conninfo();
+  const std::unique_ptr<Store> store = MakePostgresStoreFactory(options, &metrics)();
+  EXPECT_TRUE(store->Check().ok()) << store->Check();
+  ASSERT_TRUE(Migrate(conninfo()).ok());
+  EXPECT_TRUE(store->Check().ok()) << store->Check();
+  EXPECT_EQ(Value("SELECT 'fillfactor=95' = ANY (reloptions) FROM pg_class "
+                  "WHERE oid = 'idempotency_record'::regclass"),
+            "t");
 }
 
 TEST_F(MigrateTest, NotesNameAndChecksumOfWhatItApplied) {
