@@ -176,7 +176,11 @@ TEST_F(HttpServerTest, SlowRequestIsCutOffWithItsStatus) {
 
 TEST_F(HttpServerTest, SilentConnectionsDoNotKeepOthersOut) {
   std::vector<std::unique_ptr<RawClient>> silent;
-  for (size_t i = 0; i < HttpServer::kThreads + HttpServer::kMaxWaiting - 1; ++i) {
+  // More than the threads, and no more than may wait beside the next one if no thread has come to
+  // take any of them yet.
+  constexpr size_t kSilent = HttpServer::kMaxWaiting - 1;
+  static_assert(kSilent > HttpServer::kThreads);
+  for (size_t i = 0; i < kSilent; ++i) {
     silent.push_back(std::make_unique<RawClient>(port()));
     if (i % 2 == 0) silent.back()->Send("GET /a HTTP/1.1\r\nA");
   }
