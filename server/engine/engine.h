@@ -46,7 +46,7 @@ namespace idempotency {
 
 struct EngineOptions {
   Policy policy;
-  int lanes = 1;  // docs/adr/0022 has what more of them bring
+  int lanes = 2;  // docs/adr/0022 has what one brings
   size_t batch_max_items = 256;
   size_t batch_max_bytes = 4 * kMiB;
   // Of outcomes in the answers of one batch, which are all held until the last one is read.

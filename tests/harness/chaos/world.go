@@ -68,8 +68,6 @@ func (p Profile) arguments() []string {
 		"--insecure", "--durability=" + durability, "--drain-delay=0", "--unsafe-test-bounds", "--lease-min-duration=100ms",
 		"--ttl-min=1s", "--skew-margin=" + skewMargin.String(), "--replay-window=" + replayWindow.String(), "--sweep-interval=1s",
 		"--sweep-grace=0", "--purge-interval=1s", "--store-connect-timeout=1s",
-		// One more than usual, so that lanes meet.
-		"--lanes=2",
 		"--store-statement-timeout=" + storeTimeout.String(), "--store-commit-timeout=" + storeTimeout.String(),
 	}, p.More...)
 }
