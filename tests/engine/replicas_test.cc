@@ -19,7 +19,6 @@ constexpr int kReplicas = 3;
 class ReplicasTest : public PostgresFixture {
  protected:
   ReplicasTest() {
-    options_.lanes = 2;
     options_.waits_per_key_max = 1000;
     options_.policy.skew_margin = absl::Milliseconds(100);
     options_.policy.shortest_lease = absl::Milliseconds(1);

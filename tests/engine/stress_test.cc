@@ -16,7 +16,6 @@ namespace {
 
 class StressTest : public testing::Test {
  protected:
-  void SetUp() override { options_.lanes = 2; }
   std::unique_ptr<Engine> MakeReplica() {
     return MakeEngine(options_, MakeModelStoreFactory(&database_), SystemClock(), &metrics_,
                       &events_);
